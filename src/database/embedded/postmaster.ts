@@ -1,0 +1,71 @@
+import { existsSync, readFileSync, rmSync } from 'node:fs'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ended, isAlive, programName, signal } from './processes.ts'
+
+/** What a running server tells of itself in its `postmaster.pid`. */
+export interface Postmaster {
+  readonly pid: number
+  readonly port: number
+  readonly ready: boolean
+}
+
+/** How often the file is read while a server starts, in ms. */
+const LOOK_AGAIN = 20
+
+/** Reads `postmaster.pid` of a cluster; undefined when there is none, or one without sense. */
+export function readPostmaster(cluster: string): Postmaster | undefined {
+  const file = path.join(cluster, 'postmaster.pid')
+  if (!existsSync(file)) return undefined
+  const lines = readFileSync(file, 'utf8').split('\n')
+  const pid = Number(lines[0])
+  if (!Number.isInteger(pid) || pid <= 0) return undefined
+  return { pid, port: Number(lines[3]), ready: lines[7]?.trim() === 'ready' }
+}
+
+/**
+ * The server that really runs on a cluster. A `postmaster.pid` that a crash left behind, whose number
+ * belongs to no process or to another program by now, is removed: PostgreSQL would refuse to start.
+ */
+export function livePostmaster(cluster: string): Postmaster | undefined {
+  const found = readPostmaster(cluster)
+  if (found === undefined) return undefined
+  const name = isAlive(found.pid) ? (programName(found.pid) ?? 'postgres') : undefined
+  if (name !== undefined && /^postgres/.test(name)) return found
+  rmSync(path.join(cluster, 'postmaster.pid'), { force: true })
+  return undefined
+}
+
+/**
+ * Waits until the cluster's server takes connections. Undefined when `gone()` becomes true, or the
+ * time (ms) is over, before that.
+ */
+export async function whenReady(
+  cluster: string,
+  timeout: number,
+  gone: () => boolean,
+): Promise<Postmaster | undefined> {
+  const deadline = Date.now() + timeout
+  while (!gone() && Date.now() < deadline) {
+    const found = readPostmaster(cluster)
+    if (found?.ready && isAlive(found.pid)) return found
+    await sleep(LOOK_AGAIN)
+  }
+  return undefined
+}
+
+/**
+ * Ends a server: fast (sessions are cut, everything is written), then, should that take more than
+ * `patience` ms, at once (the next start recovers), then by force.
+ */
+export async function endPostmaster(pid: number, patience = 30_000): Promise<void> {
+  const steps: [NodeJS.Signals, number][] = [
+    ['SIGINT', patience],
+    ['SIGQUIT', 10_000],
+    ['SIGKILL', 5_000],
+  ]
+  for (const [name, timeout] of steps) {
+    signal(pid, name)
+    if (await ended([pid], timeout)) return
+  }
+}
