@@ -1,0 +1,1 @@
+-- The next migration. `--!include jobs/claim.sql` inlines a file of sql/ when it is committed.

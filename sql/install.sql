@@ -1,0 +1,70 @@
+-- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
+-- compares a database made from this list with one made by the committed migrations.
+
+-- Schemas, words, clock, errors
+--!include core/schemas.sql
+--!include core/enums.sql
+--!include core/now.sql
+--!include core/xid.sql
+--!include core/errors.sql
+--!include core/text.sql
+--!include core/locks.sql
+--!include core/identity.sql
+--!include core/backoff.sql
+--!include core/new_job.sql
+
+-- Tables
+--!include tables/migration.sql
+--!include tables/job_type.sql
+--!include tables/lane.sql
+--!include tables/lane_hint.sql
+--!include tables/worker.sql
+--!include tables/job.sql
+--!include tables/idempotency_key.sql
+--!include tables/ready.sql
+--!include tables/delayed.sql
+--!include tables/lease.sql
+--!include tables/suspended.sql
+--!include tables/parked.sql
+--!include tables/step.sql
+--!include tables/dead_letter.sql
+--!include tables/event.sql
+--!include tables/depth.sql
+
+-- Jobs: helpers first, then what callers see
+--!include jobs/hooks.sql
+--!include jobs/job_status.sql
+--!include jobs/wake.sql
+--!include jobs/ensure_lane.sql
+--!include jobs/enqueue_rows.sql
+--!include jobs/enqueue.sql
+--!include jobs/enqueue_many.sql
+--!include jobs/enqueue_batch.sql
+--!include jobs/promote.sql
+--!include jobs/refresh_hint.sql
+--!include jobs/pick_lanes.sql
+--!include jobs/pick_jobs.sql
+--!include jobs/claim_jobs.sql
+--!include jobs/register_worker.sql
+--!include jobs/claim.sql
+--!include jobs/complete_jobs.sql
+--!include jobs/complete.sql
+--!include jobs/complete_many.sql
+--!include jobs/fail_jobs.sql
+--!include jobs/fail.sql
+--!include jobs/fail_many.sql
+--!include jobs/heartbeat.sql
+--!include jobs/exchange.sql
+--!include jobs/reclaim.sql
+--!include jobs/stop_worker.sql
+--!include jobs/cancel.sql
+--!include jobs/cancel_jobs.sql
+--!include jobs/discard.sql
+--!include jobs/progress.sql
+--!include jobs/release.sql
+--!include jobs/release_many.sql
+--!include jobs/replay.sql
+--!include jobs/reprioritize.sql
+--!include jobs/resume.sql
+--!include jobs/step.sql
+--!include jobs/suspend.sql
