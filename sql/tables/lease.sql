@@ -5,6 +5,9 @@ create table fencepost_private.lease (
   token      int not null,
   worker_id  int not null,
   lane_id    int not null,
+  tenant     text not null default '',
+  run_id     bigint,
+  task_id    bigint,
   attempts   int not null,
   ready_at   timestamptz not null,
   started_at timestamptz not null,
@@ -21,6 +24,9 @@ comment on column fencepost_private.lease.id is 'The job.';
 comment on column fencepost_private.lease.token is 'Fencing token of this attempt; it grows with every claim in the job''s life.';
 comment on column fencepost_private.lease.worker_id is 'The worker (its incarnation) that holds it.';
 comment on column fencepost_private.lease.lane_id is 'The lane it was claimed from.';
+comment on column fencepost_private.lease.tenant is 'The job''s tenant.';
+comment on column fencepost_private.lease.run_id is 'The workflow run of the job.';
+comment on column fencepost_private.lease.task_id is 'The task of that run.';
 comment on column fencepost_private.lease.attempts is 'Number of this attempt; replay starts again at 1.';
 comment on column fencepost_private.lease.ready_at is 'Since when the job could have been claimed.';
 comment on column fencepost_private.lease.started_at is 'When it was claimed.';

@@ -1,0 +1,105 @@
+-- Takes work: up to `max` jobs of these types, highest priority first, then oldest first.
+--
+-- A worker is known by its name. An unknown name is registered, and so is one that was lost: its old jobs are then
+-- not its own any more. Call heartbeat() at least every third of the ttl while jobs run, or give a ttl longer than
+-- any job takes. Types that nobody has enqueued yet simply have no jobs.
+--
+-- Locks: none that it waits for. Errors: JE003; JE010 is not raised (a lost worker starts anew).
+create function fencepost.claim(worker text, types text[], max int default 1, ttl interval default null)
+returns table (job_id bigint, token int, type text, attempt int, max_attempts int, payload jsonb, headers jsonb, priority int,
+               tenant text, idempotency_key text, created_at timestamptz, deadline timestamptz, run_id bigint, task_id bigint)
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_now    timestamptz := fencepost_private.now();
+  v_worker record;
+  v_id     int;
+begin
+  perform check_claim(claim.types, claim.max);
+  select w.worker_id, w.ttl, w.types, w.heartbeat_at into v_worker
+  from worker w
+  where w.name = claim.worker and w.status in ('active', 'draining')
+  order by w.worker_id desc limit 1;
+  if not found then
+    v_id := fencepost.register_worker(claim.worker, types => claim.types, ttl => coalesce(claim.ttl, interval '30 seconds'));
+  else
+    v_id := v_worker.worker_id;
+    if v_worker.heartbeat_at < v_now - v_worker.ttl / 3 or v_worker.ttl <> claim.ttl or not v_worker.types @> claim.types then
+      update worker w
+      set heartbeat_at = v_now, suspect_at = null, ttl = coalesce(claim.ttl, w.ttl), types = claim.types
+      where w.worker_id = v_id and w.status in ('active', 'draining');
+    end if;
+  end if;
+  if not enter_worker(v_id) then
+    return;
+  end if;
+
+  return query select * from claim_jobs(v_id, claim.types, claim.max, v_now);
+  if not found and claim.max > 0 and promote(1000, null, v_now) > 0 then
+    return query select * from claim_jobs(v_id, claim.types, claim.max, v_now);
+  end if;
+end
+$$;
+comment on function fencepost.claim(text, text[], int, interval)
+  is 'Leases up to max jobs of these types to the named worker (registered if unknown) and returns them with their fencing tokens. Never waits. Raises JE003.';
+
+-- What a claim refuses before it begins. Errors: JE003.
+create function fencepost_private.check_claim(p_types text[], p_max int)
+returns void
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if current_setting('transaction_isolation') <> 'read committed' then
+    perform raise_error('JE003', 'jobs are claimed in READ COMMITTED only', format('received a transaction that is %s', upper(current_setting('transaction_isolation'))),
+      'A claim must see what was committed a moment ago: run it in a transaction of its own.');
+  end if;
+  if p_types is null or array_position(p_types, null) is not null then
+    perform raise_error('JE003', 'types must be an array of names', format('received %s', coalesce(p_types::text, 'null')), 'For example array[''email.send''].');
+  end if;
+  if p_max is null or p_max not between 0 and 10000 then
+    perform raise_error('JE003', 'max must be from 0 to 10000', format('received max = %s', coalesce(p_max::text, 'null')), 'Claim no more than can start soon.');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_claim(text[], int) is 'Raises JE003 when a claim makes no sense, or runs outside READ COMMITTED.';
+
+-- Opens a worker's claim: takes its shared lock, then reads its status, in this order. The final sweep of an ended
+-- worker takes the lock exclusively, so a claim that commits late is swept too. True: go on. False: it is draining.
+-- Errors: JE010 when the worker is lost, stopped or unknown.
+create function fencepost_private.enter_worker(p_worker_id int)
+returns boolean
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_status worker_status;
+begin
+  if pg_try_advisory_xact_lock_shared(lock_worker(), p_worker_id) then
+    select w.status into v_status from worker w where w.worker_id = p_worker_id;
+  end if;
+  if v_status is null or v_status in ('lost', 'stopped') then
+    perform raise_worker_lost(p_worker_id::text, v_status);
+  end if;
+  return v_status = 'active';
+end
+$$;
+comment on function fencepost_private.enter_worker(int) is 'Locks a worker against its final sweep and says whether it may claim. Raises JE010.';
+
+create function fencepost_private.raise_worker_lost(p_worker text, p_status fencepost_private.worker_status)
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  perform raise_error('JE010', format('worker %s is %s', p_worker, coalesce(p_status::text, 'unknown')), format('received worker = %s', p_worker),
+    'Its jobs belong to others now: stop their handlers, then register again with fencepost.register_worker().');
+end
+$$;
+comment on function fencepost_private.raise_worker_lost(text, fencepost_private.worker_status) is 'Raises JE010 for a worker that is lost, stopped or unknown.';

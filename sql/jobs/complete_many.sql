@@ -1,0 +1,17 @@
+-- Completes many attempts at once. Stale pairs are passed over: compare what comes back with what was sent.
+-- Locks: the leases, in id order. Errors: JE003 (arrays of different length), JE006.
+create function fencepost.complete_many(job_ids bigint[], tokens int[], results jsonb[] default null)
+returns table (job_id bigint)
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  perform check_pairs(complete_many.job_ids, complete_many.tokens, 'complete_many');
+  perform check_results(complete_many.job_ids, complete_many.results);
+  return query select unnest(complete_jobs(complete_many.job_ids, complete_many.tokens, complete_many.results, null, fencepost_private.now()));
+end
+$$;
+comment on function fencepost.complete_many(bigint[], int[], jsonb[])
+  is 'Completes the attempts named by (job, token) and returns the accepted jobs; stale pairs are passed over. Raises JE003, JE006.';

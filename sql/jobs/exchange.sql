@@ -1,0 +1,86 @@
+-- A worker's whole round in one transaction: results in, new work out.
+--
+-- In this order: a heartbeat if one is due (with the jobs that still run); the completed and the failed attempts are
+-- settled; new jobs are claimed. Results are fenced by (job, token) and by the worker's number.
+--
+--   completed_ids, completed_tokens, completed_results          attempts that went well
+--   failed_ids, failed_tokens, failed_errors, failed_details,
+--   failed_retry_in, failed_permanent                           attempts that went wrong, as in fail()
+--   running_ids, running_tokens                                 what the worker still runs, besides those
+--   types, max                                                  what to claim; max 0 claims nothing
+--
+-- Returns rows that say what to do, by `directive`:
+--   run          a claimed job: start it
+--   lost         a result that was refused, or a running job that is not this worker's any more: abort, forget
+--   retry, dead_letter, cancelled   what became of each failed attempt
+--   cancel, timeout, drain          as in heartbeat()
+-- Locks: leases in id order; claims wait for nothing. Errors: JE003, JE006 (a result too large; nothing was done),
+-- JE010 (the worker is lost: nothing was done, its results belong to nobody).
+create function fencepost.exchange(
+  worker_id int,
+  completed_ids bigint[] default '{}', completed_tokens int[] default '{}', completed_results jsonb[] default null,
+  failed_ids bigint[] default '{}', failed_tokens int[] default '{}', failed_errors text[] default null, failed_details jsonb[] default null,
+  failed_retry_in interval[] default null, failed_permanent boolean[] default null,
+  running_ids bigint[] default '{}', running_tokens int[] default '{}',
+  types text[] default '{}', max int default 0)
+returns table (directive text, job_id bigint, token int, type text, attempt int, max_attempts int, payload jsonb, headers jsonb, priority int,
+               tenant text, idempotency_key text, created_at timestamptz, deadline timestamptz, run_id bigint, task_id bigint)
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_now    timestamptz := fencepost_private.now();
+  v_active boolean;
+  v_due    boolean;
+  v_done   bigint[];
+begin
+  perform check_claim(exchange.types, exchange.max);
+  perform check_pairs(exchange.completed_ids, exchange.completed_tokens, 'exchange (completed)');
+  perform check_pairs(exchange.failed_ids, exchange.failed_tokens, 'exchange (failed)');
+  perform check_pairs(exchange.running_ids, exchange.running_tokens, 'exchange (running)');
+  v_active := enter_worker(exchange.worker_id);
+
+  select w.heartbeat_at < v_now - w.ttl / 3 into v_due from worker w where w.worker_id = exchange.worker_id;
+  if v_due then
+    return query
+    select b.directive, b.job_id, b.token, null::text, null::int, null::int, null::jsonb, null::jsonb, null::int, null::text, null::text,
+           null::timestamptz, null::timestamptz, null::bigint, null::bigint
+    from beat(exchange.worker_id, null, exchange.running_ids, exchange.running_tokens, v_now) as b;
+  end if;
+
+  if cardinality(exchange.completed_ids) > 0 then
+    perform check_results(exchange.completed_ids, exchange.completed_results);
+    v_done := complete_jobs(exchange.completed_ids, exchange.completed_tokens, exchange.completed_results, exchange.worker_id, v_now);
+    if cardinality(v_done) < cardinality(exchange.completed_ids) then
+      return query
+      select 'lost', c.id, c.token, null::text, null::int, null::int, null::jsonb, null::jsonb, null::int, null::text, null::text,
+             null::timestamptz, null::timestamptz, null::bigint, null::bigint
+      from unnest(exchange.completed_ids, exchange.completed_tokens) as c(id, token)
+      where not c.id = any (v_done);
+    end if;
+  end if;
+
+  if cardinality(exchange.failed_ids) > 0 then
+    return query
+    with settled as (
+      select f.job_id, f.verdict
+      from fail_jobs(exchange.failed_ids, exchange.failed_tokens, exchange.failed_errors, exchange.failed_details,
+                     exchange.failed_retry_in, exchange.failed_permanent, exchange.worker_id, 'failed', v_now) as f
+    )
+    select coalesce(s.verdict, 'lost'), f.id, f.token, null::text, null::int, null::int, null::jsonb, null::jsonb, null::int, null::text, null::text,
+           null::timestamptz, null::timestamptz, null::bigint, null::bigint
+    from unnest(exchange.failed_ids, exchange.failed_tokens) as f(id, token)
+    left join settled s on s.job_id = f.id;
+  end if;
+
+  if v_active and exchange.max > 0 then
+    return query
+    select 'run', c.* from claim_jobs(exchange.worker_id, exchange.types, exchange.max, v_now) as c;
+  end if;
+end
+$$;
+comment on function fencepost.exchange(int, bigint[], int[], jsonb[], bigint[], int[], text[], jsonb[], interval[], boolean[], bigint[], int[], text[], int)
+  is 'One round of a worker in one transaction: heartbeat if due, settle results, claim new work; returns directives and jobs. Raises JE003, JE006, JE010.';

@@ -1,0 +1,20 @@
+-- Fails many attempts at once; each array is as long as job_ids or left out. Stale pairs are passed over.
+-- Locks: the leases, in id order. Errors: JE003.
+create function fencepost.fail_many(
+  job_ids bigint[], tokens int[], errors text[] default null, retry_in interval[] default null, permanent boolean[] default null, details jsonb[] default null)
+returns table (job_id bigint, verdict text)
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  perform check_pairs(fail_many.job_ids, fail_many.tokens, 'fail_many');
+  return query
+  select f.job_id, f.verdict
+  from fail_jobs(fail_many.job_ids, fail_many.tokens, fail_many.errors, fail_many.details, fail_many.retry_in, fail_many.permanent,
+                 null, 'failed', fencepost_private.now()) as f;
+end
+$$;
+comment on function fencepost.fail_many(bigint[], int[], text[], interval[], boolean[], jsonb[])
+  is 'Fails the attempts named by (job, token); returns retry, dead_letter or cancelled for each accepted one. Raises JE003.';
