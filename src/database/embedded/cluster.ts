@@ -35,8 +35,15 @@ export interface Cluster {
   readonly version: string
 }
 
-/** Finds the cluster of a data directory, or makes it. `log` hears what takes time or surprises. */
-export function openCluster(dataDir: string, log: (line: string) => void): Cluster {
+/**
+ * Finds the cluster of a data directory, or makes it. `log` hears what takes time or surprises;
+ * `programs` is a directory of PostgreSQL's programs to use instead of the installed ones.
+ */
+export function openCluster(
+  dataDir: string,
+  log: (line: string) => void,
+  programs?: string,
+): Cluster {
   const wanted = path.resolve(dataDir)
   const open = openPlace(wanted)
   const account = chooseAccount([wanted, open].map((home) => path.join(home, 'postgres')))
@@ -55,7 +62,7 @@ export function openCluster(dataDir: string, log: (line: string) => void): Clust
     makeDirectory(parent)
     give(parent, account)
   }
-  const binaries = usableBinaries(account, home)
+  const binaries = usableBinaries(account, home, programs)
   const version = versionOf(binaries, account)
   const directory = path.join(parent, version.split('.')[0] ?? version)
   if (!existsSync(directory)) {

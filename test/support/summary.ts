@@ -1,0 +1,52 @@
+import type { TestCase, TestModule } from 'vitest/node'
+import type { Reporter } from 'vitest/reporters'
+
+/** How many of the slowest tests are told. */
+const SLOWEST = 8
+/** Tests faster than this are never called slow, in ms. */
+const SLOW = 300
+
+/** Tells, after vitest's own report, which tests took longest and which were skipped, and why. */
+export class Summary implements Reporter {
+  onTestRunEnd(modules: readonly TestModule[]): void {
+    const tests = modules.flatMap((module) => [...module.children.allTests()])
+    const slow = tests
+      .map((test) => ({ test, duration: test.diagnostic()?.duration ?? 0 }))
+      .filter(({ duration }) => duration > SLOW)
+      .sort((a, b) => b.duration - a.duration)
+      .slice(0, SLOWEST)
+    if (slow.length > 0) {
+      print('Slowest tests')
+      for (const { test, duration } of slow) {
+        print(`  ${(duration / 1000).toFixed(1).padStart(5)} s  ${nameOf(test)}`)
+      }
+    }
+    const skipped = tests.filter((test) => test.result().state === 'skipped')
+    if (skipped.length > 0) {
+      print(`Skipped: ${skipped.length}`)
+      for (const [reason, count] of counted(skipped.map(reasonOf))) {
+        print(`  ${String(count).padStart(5)}    ${reason}`)
+      }
+    }
+  }
+}
+
+function nameOf(test: TestCase): string {
+  return `${test.module.relativeModuleId}: ${test.fullName}`
+}
+
+function reasonOf(test: TestCase): string {
+  const result = test.result()
+  const note = result.state === 'skipped' ? result.note : undefined
+  return note ?? 'no reason given'
+}
+
+function counted(values: string[]): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1)
+  return counts
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
