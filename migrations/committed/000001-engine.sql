@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:7b2a33982cc2af63eeed5bedfa5baf11286c9275
+--! Hash: sha1:e99beedf174dd45278fc3a85870fb4b2ce6319f0
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -848,15 +848,7 @@ begin
     return;
   end if;
 
-  if p_type is null or p_type !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}$' then
-    perform raise_error('JE003', 'the type of a job must be a name such as email.send', format('received type = %s', coalesce(quote_literal(left(p_type, 250)), 'null')),
-      'Use 1 to 200 letters, digits and any of _ . : / - and start with a letter, digit or underscore.');
-  end if;
-  if p_priority is null or p_priority not between 0 and 9 then
-    perform raise_error('JE003', 'the priority must be a whole number from 0 to 9', format('received priority = %s', coalesce(p_priority::text, 'null')),
-      'Higher is claimed first; the default is 5.');
-  end if;
-
+  perform check_lane(p_type, p_priority);
   insert into job_type (type) values (p_type) on conflict do nothing;
   select t.type_id into type_id from job_type t where t.type = p_type;
   insert into lane (type_id, priority) values (type_id, p_priority::smallint) on conflict do nothing;
@@ -864,6 +856,27 @@ begin
 end
 $$;
 comment on function fencepost_private.ensure_lane(text, int) is 'The lane and type numbers of a type and priority, created on first use. Raises JE003.';
+
+-- Errors: JE003 for a malformed type or a priority out of range.
+create function fencepost_private.check_lane(p_type text, p_priority int, p_where text default '')
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_type is null or p_type !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}$' then
+    perform raise_error('JE003', p_where || 'the type of a job must be a name such as email.send',
+      format('received type = %s', coalesce(quote_literal(left(p_type, 250)), 'null')),
+      'Use 1 to 200 letters, digits and any of _ . : / - and start with a letter, digit or underscore.');
+  end if;
+  if p_priority is null or p_priority not between 0 and 9 then
+    perform raise_error('JE003', p_where || 'the priority must be a whole number from 0 to 9',
+      format('received priority = %s', coalesce(p_priority::text, 'null')), 'Higher is claimed first; the default is 5.');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_lane(text, int, text) is 'Raises JE003 for a malformed type name or a priority out of range.';
 --! EndIncluded jobs/ensure_lane.sql
 --! Included jobs/enqueue_rows.sql
 -- The one way into the engine: every public enqueue, and later runs, schedules and batches, end here.
@@ -1198,10 +1211,10 @@ begin
     perform raise_error('JE003', 'a job of the list has a value of the wrong kind', sqlerrm, 'priority and max_attempts are whole numbers, run_at is a time, delay and timeout are intervals such as "10 minutes".');
   end;
 
-  perform check_job_options(r.run_at, r.delay, r.idempotency_key, r.max_attempts, r.timeout, nullif(r.headers, 'null'), format('job %s of the list: ', e.ordinal))
+  perform check_lane(r.type, coalesce(r.priority, 5), format('job %s of the list: ', e.ordinal)),
+          check_job_options(r.run_at, r.delay, r.idempotency_key, r.max_attempts, r.timeout, nullif(r.headers, 'null'), format('job %s of the list: ', e.ordinal))
   from jsonb_array_elements(enqueue_many.jobs) with ordinality as e(item, ordinal)
-  cross join lateral jsonb_to_record(e.item) as r(run_at timestamptz, delay interval, idempotency_key text, max_attempts int, timeout interval, headers jsonb)
-  where e.item ?| array['run_at', 'delay', 'idempotency_key', 'max_attempts', 'timeout', 'headers'];
+  cross join lateral jsonb_to_record(e.item) as r(type text, priority int, run_at timestamptz, delay interval, idempotency_key text, max_attempts int, timeout interval, headers jsonb);
 
   -- each lane once, in name order, so that two lists that make the same new types do not deadlock
   v_rows := array(
@@ -1396,6 +1409,13 @@ as $$
 $$;
 comment on function fencepost_private.refresh_hint(int, fencepost_private.lane_hint, timestamptz)
   is 'Appends a fresh watermark of a lane, computed from an older one in a single snapshot. Takes no lock.';
+
+create function fencepost_private.no_hint(p_lane_id int) returns fencepost_private.lane_hint
+language sql immutable
+as $$
+  select p_lane_id, 0::bigint, 0::bigint, 0::bigint, '{}'::bigint[], '{}'::bigint[], '{}'::bigint[], '-infinity'::timestamptz, null::timestamptz
+$$;
+comment on function fencepost_private.no_hint(int) is 'The watermark of a lane about which nothing is known: the beginning.';
 --! EndIncluded jobs/refresh_hint.sql
 --! Included jobs/pick_lanes.sql
 -- Which lanes a claim looks at, in order: highest priority first, and within a priority from a random start, so that
@@ -1418,7 +1438,7 @@ declare
   v_salt int := (random() * 2147483647)::int;
 begin
   return query
-  select l.lane_id, l.priority, l.type_id, l.type, l.max_running, l.max_attempts, l.timeout, l.publish_started, h.hint
+  select l.lane_id, l.priority, l.type_id, l.type, l.max_running, l.max_attempts, l.timeout, l.publish_started, newest.hint
   from (
     select n.lane_id, n.priority, t.type_id, t.type, t.max_running, t.max_attempts, t.timeout, t.publish_started
     from job_type t
@@ -1428,19 +1448,16 @@ begin
     offset 0
   ) as l
   left join lateral (
-    select i as hint
-    from (select i.* from lane_hint i where i.lane_id = l.lane_id order by i.seq desc limit 1) as i
-    where i.boot = pg_postmaster_start_time()
+    select h.hint
+    from (select i as hint, i.boot from lane_hint i where i.lane_id = l.lane_id order by i.seq desc limit 1) as h
+    where h.boot = pg_postmaster_start_time()
   ) as newest on true
-  cross join lateral (
-    select coalesce(newest.hint, row(l.lane_id, 0, 0, 0, '{}', '{}', '{}', '-infinity', null))::lane_hint as hint
-  ) as h
   left join lateral (
     select r.id from ready r
-    where r.lane_id = l.lane_id and (r.xid, r.id) >= ((h.hint).wx, (h.hint).wi)
+    where r.lane_id = l.lane_id and (r.xid, r.id) >= (coalesce((newest.hint).wx, 0), coalesce((newest.hint).wi, 0))
     order by r.xid, r.id limit 1
   ) as head on true
-  where head.id is not null or cardinality((h.hint).late_x) > 0 or cardinality((h.hint).held) > 0
+  where head.id is not null or cardinality((newest.hint).late_x) > 0 or cardinality((newest.hint).held) > 0
   limit p_limit;
 end
 $$;
@@ -1529,6 +1546,7 @@ begin
   perform promote(1000, interval '2 seconds', p_now);
 
   for v_lane in select * from pick_lanes(p_types, 32) loop
+    v_hint := coalesce(v_lane.hint, no_hint(v_lane.lane_id));
     v_limit := v_left;
     if v_lane.max_running is not null then
       continue when not pg_try_advisory_xact_lock(lock_type(), v_lane.type_id);   -- somebody else claims this type: skip it
@@ -1536,7 +1554,6 @@ begin
       continue when v_limit <= 0;
     end if;
 
-    v_hint := v_lane.hint;
     v_found := pick_jobs(v_lane.lane_id, v_hint, v_limit);
     if cardinality(v_found) > 0 then
       v_xid := xid();
@@ -1607,6 +1624,7 @@ volatile
 security definer
 set search_path = fencepost_private, pg_temp
 as $$
+#variable_conflict use_column
 declare
   v_now timestamptz := fencepost_private.now();
   v_old int;
@@ -1625,16 +1643,18 @@ begin
       'The default is 30 seconds; a worker that never calls heartbeat() needs one longer than its jobs.');
   end if;
 
-  update worker w set status = 'lost', ended_at = v_now
-  where w.name = register_worker.name and w.hostname = coalesce(register_worker.hostname, '') and w.slot = coalesce(register_worker.slot, 0)
-    and w.status in ('active', 'draining')
-  returning w.worker_id into v_old;
-  insert into worker (name, hostname, slot, tenant, types, ttl, started_at, heartbeat_at, info)
-  values (register_worker.name, coalesce(register_worker.hostname, ''), coalesce(register_worker.slot, 0), coalesce(register_worker.tenant, current_tenant()),
-          coalesce(register_worker.types, '{}'), register_worker.ttl, v_now, v_now, register_worker.info)
-  on conflict (name, hostname, slot) where status in ('active', 'draining')
-  do update set heartbeat_at = v_now      -- two at once: both are the same worker
-  returning worker_id into v_id;
+  -- again while another session registers the same name at the same time: the later one wins
+  while v_id is null loop
+    update worker w set status = 'lost', ended_at = v_now
+    where w.name = register_worker.name and w.hostname = coalesce(register_worker.hostname, '') and w.slot = coalesce(register_worker.slot, 0)
+      and w.status in ('active', 'draining')
+    returning w.worker_id into v_old;
+    insert into worker (name, hostname, slot, tenant, types, ttl, started_at, heartbeat_at, info)
+    values (register_worker.name, coalesce(register_worker.hostname, ''), coalesce(register_worker.slot, 0), coalesce(register_worker.tenant, current_tenant()),
+            coalesce(register_worker.types, '{}'), register_worker.ttl, v_now, v_now, register_worker.info)
+    on conflict (name, hostname, slot) where status in ('active', 'draining') do nothing
+    returning worker_id into v_id;
+  end loop;
   insert into event (xid, at, tenant, kind, worker_id, data)
   select xid(), v_now, w.tenant, 'worker.lost', w.worker_id, jsonb_build_object('worker', w.name, 'reason', 'registered again', 'successor', v_id)
   from worker w where w.worker_id = v_old;
@@ -2420,7 +2440,7 @@ as $$
 declare
   v_xid    bigint;
   v_ended  bigint[];
-  v_asked  bigint[];
+  v_told   bigint;
 begin
   perform lock_runs_of(p_ids);
   v_xid := xid();
@@ -2457,12 +2477,11 @@ begin
     select v_xid, p_now, a.tenant, 'job.cancel_requested', a.lane_id, a.id, a.run_id, a.task_id, a.attempts, a.token, a.worker_id, actor(),
            case when p_reason is not null then jsonb_build_object('reason', p_reason) end
     from asked a order by a.id
-  ), heard as (
-    select a.worker_id, jsonb_agg(a.id) as ids from asked a group by a.worker_id
   )
-  select array(select a.id from asked a) into v_asked
-  from (select count(pg_notify('fencepost', left(format('{"worker":%s,"cancel":%s}', h.worker_id, h.ids), 7900))) as sent from heard h
-        where current_setting('fencepost.wake', true) is distinct from 'off' and jsonb_array_length(h.ids) < 500) as n;
+  select count(pg_notify('fencepost', format('{"worker":%s,"cancel":%s}', h.worker_id, h.ids))) into v_told
+  from (select a.worker_id, jsonb_agg(a.id) as ids from asked a group by a.worker_id, a.id % 16) as h
+  where current_setting('fencepost.wake', true) is distinct from 'off'
+    and length(h.ids::text) < 7900;      -- a longer list is heard with the next heartbeat
 
   perform jobs_ended(v_ended);
   return query
