@@ -3,6 +3,7 @@
 -- Takes up to p_max jobs of these types: highest priority first, then in order of enqueue within a type. Each is
 -- leased under a new token and its attempt counts from now on.
 -- Locks: the claimed rows, SKIP LOCKED; a try-lock for each type with max_running, to commit. Never waits.
+-- Commits synchronously even where synchronous_commit is off.
 create function fencepost_private.claim_jobs(p_worker_id int, p_types text[], p_max int, p_now timestamptz)
 returns table (job_id bigint, token int, type text, attempt int, max_attempts int, payload jsonb, headers jsonb, priority int,
                tenant text, idempotency_key text, created_at timestamptz, deadline timestamptz, run_id bigint, task_id bigint)
@@ -25,6 +26,11 @@ declare
   v_found tid[];
   v_xid   bigint;
 begin
+  -- a claim that a crash forgets would hand its token out again
+  if current_setting('synchronous_commit') = 'off' then
+    perform set_config('synchronous_commit', 'on', true);
+  end if;
+
   -- what became due in the last two seconds; maintain() takes the rest
   perform promote(1000, interval '2 seconds', p_now);
 
