@@ -68,8 +68,8 @@ export function formatMigration(body: string, previous: string | undefined): str
  */
 export function scriptOf(migrations: readonly Migration[]): string {
   if (migrations.length === 0) return '-- Nothing to do.\n'
-  const parts = migrations.map(({ name, body, ...rest }) =>
-    [`-- ${name}`, body.trim(), recordStatement({ name, body, ...rest })].join('\n\n'),
+  const parts = migrations.map((migration) =>
+    [`-- ${migration.name}`, closed(migration.body), recordStatement(migration)].join('\n\n'),
   )
   return ['begin;', ...PRELUDE, guard(migrations), ...parts, 'commit;', ''].join('\n\n')
 }
@@ -100,6 +100,12 @@ export function recordStatement({ number, name, hash }: Migration): string {
 }
 
 const PRELUDE = [LOCK_STATEMENT, SETTINGS_STATEMENTS.join('\n')]
+
+/** A body's last statement may come without its semicolon. */
+function closed(body: string): string {
+  const text = body.trim()
+  return text.endsWith(';') ? text : `${text}\n;`
+}
 
 /** Stops a script that was meant for another state of the database before it changes anything. */
 function guard(migrations: readonly Migration[]): string {

@@ -46,8 +46,8 @@ export function openCluster(
 ): Cluster {
   const wanted = path.resolve(dataDir)
   const open = openPlace(wanted)
-  const account = chooseAccount([wanted, open].map((home) => path.join(home, 'postgres')))
   makeDirectory(wanted)
+  const account = chooseAccount([wanted, open].map((home) => path.join(home, 'postgres')))
   const reachable = canReach(wanted, account)
   const home = reachable ? wanted : open
   if (!reachable) {

@@ -61,7 +61,11 @@ export async function launch(
   }
   const said = existsSync(logFile) ? readFileSync(logFile).subarray(before).toString() : ''
   const reason = failure?.message ?? lastComplaint(said) ?? 'it said nothing'
-  if (/could not bind|could not create any TCP/.test(said)) throw new PortTakenError(reason)
+  if (/could not bind|could not create any TCP/.test(said)) {
+    throw new PortTakenError(
+      `Port ${port} of 127.0.0.1 is taken: the embedded PostgreSQL needs another one.`,
+    )
+  }
   throw new EmbeddedServerError(
     `The embedded PostgreSQL did not start in ${cluster.directory}: ${reason} (more in ${logFile})`,
   )

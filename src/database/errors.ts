@@ -1,0 +1,167 @@
+import { asFencepostError } from '../errors.ts'
+
+/**
+ * What is known about the effect of a statement that failed without an answer.
+ * - `not_sent`: it certainly had none. It was never sent, or belonged to a transaction whose COMMIT was not sent.
+ * - `unknown`: it was sent, and may have taken effect.
+ */
+export type Outcome = 'unknown' | 'not_sent'
+
+/** The fields of a server's error that are worth keeping. */
+interface ServerFields {
+  code: string
+  message: string
+  severity?: string
+  detail?: string
+  hint?: string
+  position?: string
+  where?: string
+  schema_name?: string
+  table_name?: string
+  column_name?: string
+  constraint_name?: string
+}
+
+/** An answer of the server: the statement was refused and had no effect. */
+export class DatabaseError extends Error {
+  override readonly name = 'DatabaseError'
+  /** The SQLSTATE. */
+  readonly code: string
+  readonly severity: string | undefined
+  readonly detail: string | undefined
+  readonly hint: string | undefined
+  /** Where in the statement, counted in characters from 1. */
+  readonly position: number | undefined
+  /** The stack of PL/pgSQL functions that led there. */
+  readonly where: string | undefined
+  readonly schema: string | undefined
+  readonly table: string | undefined
+  readonly column: string | undefined
+  readonly constraint: string | undefined
+
+  constructor(fields: ServerFields, cause?: unknown) {
+    super(fields.message, cause === undefined ? undefined : { cause })
+    this.code = fields.code
+    this.severity = fields.severity
+    this.detail = fields.detail || undefined
+    this.hint = fields.hint || undefined
+    this.position = fields.position === undefined ? undefined : Number(fields.position)
+    this.where = fields.where
+    this.schema = fields.schema_name
+    this.table = fields.table_name
+    this.column = fields.column_name
+    this.constraint = fields.constraint_name
+  }
+}
+
+/** There was no connection to be had, or it was lost before the answer came. */
+export class ConnectionLostError extends Error {
+  override readonly name = 'ConnectionLostError'
+  /** As the system or the server calls it: `ECONNREFUSED`, `ECONNRESET`, SQLSTATE `57P01`, ... */
+  readonly code: string
+  readonly outcome: Outcome
+  readonly hint: string | undefined
+
+  constructor(
+    message: string,
+    options: { code: string; outcome: Outcome; hint?: string | undefined; cause?: unknown },
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.code = options.code
+    this.outcome = options.outcome
+    this.hint = options.hint
+  }
+}
+
+/** The deadline passed before the answer came. The server was asked to stop the statement. */
+export class QueryTimeoutError extends Error {
+  override readonly name = 'QueryTimeoutError'
+  readonly code = 'QUERY_TIMEOUT'
+  readonly outcome: Outcome
+  /** The deadline that was missed, in ms. */
+  readonly timeout: number
+
+  constructor(timeout: number, outcome: Outcome, waitedFor: string) {
+    super(`no answer within ${timeout} ms: ${waitedFor}`)
+    this.timeout = timeout
+    this.outcome = outcome
+  }
+}
+
+/** The caller's signal was aborted before the answer came; `cause` is the signal's reason. */
+export class QueryAbortedError extends Error {
+  override readonly name = 'QueryAbortedError'
+  readonly code = 'QUERY_ABORTED'
+  readonly outcome: Outcome
+
+  constructor(outcome: Outcome, reason: unknown) {
+    super('the query was aborted by its caller', { cause: reason })
+    this.outcome = outcome
+  }
+}
+
+/** True when the connection, not the statement, failed: the same call may succeed on another one. */
+export function isConnectionError(
+  error: unknown,
+): error is ConnectionLostError | QueryTimeoutError {
+  return error instanceof ConnectionLostError || error instanceof QueryTimeoutError
+}
+
+/** Makes of what a driver rejected with an error of ours; `outcome` is what a lost connection means. */
+export function translate(error: unknown, outcome: Outcome): Error {
+  if (isOurs(error)) return error
+  if (!(error instanceof Error)) {
+    return new ConnectionLostError(String(error), { code: 'UNKNOWN', outcome })
+  }
+  const fields = error as Error & Partial<ServerFields>
+  const { code = 'UNKNOWN' } = fields
+  if (!isServerError(fields)) {
+    return new ConnectionLostError(messageOf(error), { code, outcome, cause: error })
+  }
+  const answer = new DatabaseError(fields, error)
+  if (!endsConnection(answer)) return asFencepostError(answer) as Error
+  return new ConnectionLostError(answer.message, {
+    code,
+    outcome,
+    hint: hints[code] ?? answer.hint,
+    cause: answer,
+  })
+}
+
+/** True when the server's answer says that this connection is, or soon will be, of no more use. */
+export function endsConnection({ code }: { readonly code: string }): boolean {
+  return code.startsWith('08') || code in hints || endings.has(code)
+}
+
+/** Out of connections, for the server, its database or its role. */
+export const TOO_MANY_CONNECTIONS = '53300'
+
+const hints: Record<string, string> = {
+  [TOO_MANY_CONNECTIONS]:
+    'The server has no connection left: raise its max_connections, put a pooler before it, or lower max here.',
+  '57P03': 'The server is starting up, shutting down or recovering: try again soon.',
+}
+
+/** Shutdown, crash, dropped database, session timeouts. */
+const endings = new Set(['57P01', '57P02', '57P04', '57P05', '25P03', '25P04'])
+
+function isOurs(error: unknown): error is Error {
+  return (
+    error instanceof DatabaseError ||
+    error instanceof ConnectionLostError ||
+    error instanceof QueryTimeoutError ||
+    error instanceof QueryAbortedError ||
+    (error instanceof Error && asFencepostError(error) === error && 'status' in error)
+  )
+}
+
+function isServerError(error: Error & Partial<ServerFields>): error is Error & ServerFields {
+  return typeof error.severity === 'string' && /^[0-9A-Z]{5}$/.test(error.code ?? '')
+}
+
+/** An AggregateError (all addresses of a host failed) has no message of its own. */
+function messageOf(error: Error): string {
+  if (error.message !== '') return error.message
+  const inner = error instanceof AggregateError ? error.errors : []
+  return inner.map((each) => (each as Error).message).join('; ') || error.name
+}
