@@ -30,6 +30,7 @@ begin
   perform raise_error('JE004', format('job %s is %s and cannot be cancelled', cancel.job_id, v_status), format('received job_id = %s', cancel.job_id),
     case v_status when 'dead_letter' then 'Use fencepost.discard() to give a dead letter up, or fencepost.replay() to try it again.'
                   else 'Only pending, running and waiting jobs can be cancelled.' end);
+  return null;   -- never reached
 end
 $$;
 comment on function fencepost.cancel(bigint, text)

@@ -18,7 +18,7 @@ declare
   v_types int[];
 begin
   if p_ids is null or cardinality(p_ids) = 0 then
-    return '{}';
+    return '{}'::bigint[];
   end if;
   perform lock_runs_of(p_ids);
   v_xid := xid();
@@ -41,7 +41,7 @@ begin
   )
   select (select array_agg(e.id) from ended e), (select array_agg(c.type_id) from counted c) into v_done, v_types;
   if v_done is null then
-    return '{}';
+    return '{}'::bigint[];
   end if;
   perform jobs_ended(v_done);
   perform wake_limited(v_types);

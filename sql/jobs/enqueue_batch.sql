@@ -14,7 +14,7 @@ declare
   v_ids    bigint[];
 begin
   if enqueue_batch.payloads is null or cardinality(enqueue_batch.payloads) = 0 then
-    return '{}';
+    return '{}'::bigint[];
   end if;
   select e.lane_id, e.type_id into v_lane from ensure_lane(enqueue_batch.type, enqueue_batch.priority) as e;
   perform check_job_options(null, enqueue_batch.delay, null, null, null, null);

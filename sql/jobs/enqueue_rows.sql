@@ -21,7 +21,7 @@ declare
   v_suspect  boolean;
   v_publish  boolean;
   v_keyed    boolean;
-  v_known    jsonb := '{}';
+  v_known    jsonb := '{}'::jsonb;
   v_types    int[];
   v_last     bigint;
 begin

@@ -13,7 +13,7 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
-  v_found tid[] := '{}';
+  v_found tid[] := '{}'::tid[];
 begin
   if cardinality(p_hint.late_x) > 0 then
     v_found := array(
