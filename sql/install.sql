@@ -68,3 +68,6 @@
 --!include jobs/resume.sql
 --!include jobs/step.sql
 --!include jobs/suspend.sql
+
+-- Operating: counters, housekeeping, settings, answers to "why"
+--!include operate/depth.sql
