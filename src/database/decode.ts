@@ -66,7 +66,7 @@ function decodeInstant(text: string): Date {
     Number(hour),
     Number(minute),
     Number(second),
-    Math.trunc(Number(fraction ?? 0) * 1000),
+    Number(fraction?.slice(1, 4).padEnd(3, '0') ?? 0),
   )
   const shift = (Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds)) * 1000
   return new Date(date.getTime() + (sign === '-' ? shift : -shift))

@@ -39,8 +39,8 @@ export class DatabaseError extends Error {
   readonly column: string | undefined
   readonly constraint: string | undefined
 
-  constructor(fields: ServerFields, cause?: unknown) {
-    super(fields.message, cause === undefined ? undefined : { cause })
+  constructor(fields: ServerFields) {
+    super(fields.message)
     this.code = fields.code
     this.severity = fields.severity
     this.detail = fields.detail || undefined
@@ -118,7 +118,7 @@ export function translate(error: unknown, outcome: Outcome): Error {
   if (!isServerError(fields)) {
     return new ConnectionLostError(messageOf(error), { code, outcome, cause: error })
   }
-  const answer = new DatabaseError(fields, error)
+  const answer = new DatabaseError(fields)
   if (!endsConnection(answer)) return asFencepostError(answer) as Error
   return new ConnectionLostError(answer.message, {
     code,

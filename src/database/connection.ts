@@ -1,0 +1,329 @@
+import type net from 'node:net'
+import postgres from 'postgres'
+import { type Address, type Host, nameOf, type SessionTarget } from './address.ts'
+import type { Deadline } from './deadline.ts'
+import { decoders } from './decode.ts'
+import { ConnectionLostError, type Outcome, translate } from './errors.ts'
+import { openSocket } from './socket.ts'
+
+/** A message of the server that is no error: `raise notice`. */
+export interface Notice {
+  readonly severity: string
+  readonly code: string
+  readonly message: string
+  readonly detail?: string
+  readonly hint?: string
+}
+
+/** What all connections of a pool have in common. */
+export interface ConnectionSettings {
+  readonly address: Address
+  readonly applicationName: string
+  /** Whether statements are prepared once for each connection. */
+  readonly prepare: boolean
+  readonly onNotice: (notice: Notice) => void
+}
+
+/** What a statement gave. */
+export interface Answer<Row> {
+  readonly rows: Row[]
+  /** The server's word for what was done, as `SELECT` or `COMMIT`. */
+  readonly command: string
+  /** True when it left a transaction open. */
+  readonly open: boolean
+}
+
+/**
+ * One session of the server. It is a postgres.js instance that has exactly one socket, which is ours:
+ * the instance never reconnects (where postgres.js hangs and crashes), and once lost it is thrown
+ * away whole. It runs one statement at a time.
+ */
+export class Connection {
+  /** Called once, when it was lost or ended. */
+  onClosed: ((reason: Error) => void) | undefined
+  readonly openedAt = performance.now()
+  readonly #sql: postgres.Sql
+  readonly #socket: net.Socket
+  readonly #settings: ConnectionSettings
+  readonly #host: Host
+  #lost: Error | undefined
+  #fail: ((error: Error) => void) | undefined
+  #backend: { pid: number; secret: number } | undefined
+
+  private constructor(settings: ConnectionSettings, host: Host, socket: net.Socket) {
+    this.#settings = settings
+    this.#host = host
+    this.#socket = socket
+    let used = false
+    const { address } = settings
+    const where = 'path' in host ? { path: host.path } : { host: host.host, port: host.port }
+    this.#sql = postgres({
+      ...where,
+      user: address.user,
+      password: address.password,
+      database: address.database,
+      connection: {
+        application_name: settings.applicationName,
+        DateStyle: 'ISO, YMD',
+        TimeZone: 'UTC',
+        ...address.startup,
+      },
+      // Asked for once, unless the instance wants to reconnect.
+      socket: () => {
+        if (used) throw this.#closedByServer()
+        used = true
+        return socket
+      },
+      types: codecs,
+      max: 1,
+      ssl: false,
+      fetch_types: false,
+      no_subscribe: true,
+      max_lifetime: null,
+      connect_timeout: 0,
+      keep_alive: 0,
+      onnotice: (notice: unknown) => settings.onNotice(notice as Notice),
+      // The types of the driver do not know `socket` and `no_subscribe`.
+    } as unknown as postgres.Options<Record<string, postgres.PostgresType>>)
+    socket.once('error', (error) => this.#closed(translate(error, 'unknown')))
+    socket.once('close', () => this.#closed(this.#closedByServer()))
+  }
+
+  /**
+   * Opens a session on the first host of the address that answers and is of the wanted kind.
+   *
+   * @throws ConnectionLostError, or DatabaseError when the server refuses the user or the database
+   */
+  static async open(settings: ConnectionSettings): Promise<Connection> {
+    const { hosts, target } = settings.address
+    let last: unknown
+    for (const wanted of target === 'prefer-standby' ? (['standby', 'any'] as const) : [target]) {
+      for (const host of hosts) {
+        try {
+          return await Connection.#openOn(host, settings, wanted)
+        } catch (error) {
+          last = error
+        }
+      }
+    }
+    throw last
+  }
+
+  static async #openOn(host: Host, settings: ConnectionSettings, wanted: SessionTarget) {
+    const { connectTimeout } = settings.address
+    const late = new ConnectionLostError(
+      `${nameOf(host)} did not answer within ${connectTimeout} ms`,
+      { code: 'CONNECT_TIMEOUT', outcome: 'not_sent' },
+    )
+    const control = new AbortController()
+    const timer = Number.isFinite(connectTimeout)
+      ? setTimeout(() => control.abort(late), connectTimeout)
+      : undefined
+    let connection: Connection | undefined
+    try {
+      const socket = await openSocket(settings.address, host, control.signal)
+      connection = new Connection(settings, host, socket)
+      const opened = connection
+      control.signal.addEventListener('abort', () => opened.destroy(late), { once: true })
+      control.signal.throwIfAborted()
+      await connection.#begin(wanted)
+      return connection
+    } catch (error) {
+      const reason = translate(error, 'not_sent')
+      connection?.destroy(reason)
+      throw reason
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** True as long as nothing has shown that it is gone. */
+  get usable(): boolean {
+    return this.#lost === undefined
+  }
+
+  /**
+   * Runs one statement, or several without parameters. When the deadline passes, the connection is
+   * given up and the server is asked to stop the statement.
+   *
+   * @param outcome what it means for the statement's effect when the connection is lost
+   */
+  async run<Row>(
+    text: string,
+    values: readonly (string | null)[],
+    deadline: Deadline | undefined,
+    outcome: Outcome = 'unknown',
+  ): Promise<Answer<Row>> {
+    if (this.#lost !== undefined) throw withOutcome(this.#lost, 'not_sent')
+    try {
+      return await new Promise<Answer<Row>>((resolve, reject) => {
+        this.#fail = reject
+        if (deadline !== undefined) {
+          deadline.onExpired = (expiry) => {
+            const error = expiry(outcome, `${nameOf(this.#host)}, ${summary(text)}`)
+            reject(error)
+            void this.#abandon(error)
+          }
+        }
+        this.#sql
+          .unsafe(text, values.map((value) => this.#sql.typed(value, UNKNOWN)) as never[], {
+            prepare: this.#settings.prepare,
+          })
+          .then((result) => {
+            this.#backend ??= result.state
+            resolve(read<Row>(result))
+          }, reject)
+      })
+    } catch (error) {
+      const translated = withOutcome(translate(this.#inOurWords(error), outcome), outcome)
+      if (translated instanceof ConnectionLostError) this.destroy(translated)
+      throw translated
+    } finally {
+      this.#fail = undefined
+      if (deadline !== undefined) deadline.onExpired = undefined
+    }
+  }
+
+  /** Ends it at once; a statement under way is rejected with the reason. */
+  destroy(reason: Error): void {
+    this.#closed(reason)
+    this.#socket.destroy()
+  }
+
+  /** Says goodbye to the server, so that it need not find out; waits at most a second. */
+  async end(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#socket.once('close', () => resolve()))
+    this.#lost ??= new ConnectionLostError('the connection was ended', {
+      code: 'ENDED',
+      outcome: 'not_sent',
+    })
+    if (this.#socket.destroyed) return
+    void this.#sql.end({ timeout: 1 }).catch(() => {})
+    const timer = setTimeout(() => this.#socket.destroy(), 1000)
+    await closed
+    clearTimeout(timer)
+  }
+
+  /** The first statement: it proves that the session works, and finds out what kind of server this is. */
+  async #begin(wanted: SessionTarget): Promise<void> {
+    const { rows } = await this.run<{ standby: boolean; read_only: boolean }>(
+      `select pg_catalog.pg_is_in_recovery() as standby,
+              pg_catalog.current_setting('transaction_read_only') = 'on' as read_only`,
+      [],
+      undefined,
+      'not_sent',
+    )
+    const { standby = false, read_only = false } = rows[0] ?? {}
+    const fits = {
+      any: true,
+      primary: !standby,
+      standby,
+      'prefer-standby': true,
+      'read-write': !read_only,
+      'read-only': read_only,
+    }
+    if (fits[wanted]) return
+    throw new ConnectionLostError(`${nameOf(this.#host)} is not the wanted server (${wanted})`, {
+      code: 'WRONG_TARGET',
+      outcome: 'not_sent',
+      hint: 'target_session_attrs in the URL says which servers will do.',
+    })
+  }
+
+  /**
+   * Gives it up. First the server is asked to stop what it does, so that nothing of it holds locks
+   * that the next attempt waits for; the session itself ends with the socket.
+   */
+  async #abandon(reason: Error): Promise<void> {
+    this.#closed(reason)
+    try {
+      await this.#cancel()
+    } finally {
+      this.#socket.destroy()
+    }
+  }
+
+  async #cancel(): Promise<void> {
+    if (this.#backend === undefined) return
+    const message = Buffer.alloc(16)
+    message.writeInt32BE(16, 0)
+    message.writeInt32BE(CANCEL_REQUEST, 4)
+    message.writeUInt32BE(this.#backend.pid >>> 0, 8)
+    message.writeUInt32BE(this.#backend.secret >>> 0, 12)
+    const signal = AbortSignal.timeout(CANCEL_TIMEOUT)
+    try {
+      const socket = await openSocket(this.#settings.address, this.#host, signal)
+      await new Promise<void>((resolve) => {
+        signal.addEventListener('abort', () => socket.destroy())
+        socket.once('close', () => resolve())
+        socket.resume()
+        socket.end(message)
+      })
+    } catch {} // it was worth a try; the server finds out when it next writes
+  }
+
+  #closed(reason: Error): void {
+    if (this.#lost !== undefined && this.onClosed === undefined && this.#fail === undefined) return
+    this.#lost ??= reason
+    const { onClosed } = this
+    this.onClosed = undefined
+    onClosed?.(reason)
+    // The driver's own rejection, which may say more, comes first.
+    setImmediate((fail) => fail?.(reason), this.#fail)
+  }
+
+  /** Where the driver only says that the connection is gone, we know why. */
+  #inOurWords(error: unknown): unknown {
+    const { code } = error as { code?: unknown }
+    return typeof code === 'string' && code.startsWith('CONNECTION_')
+      ? (this.#lost ?? error)
+      : error
+  }
+
+  #closedByServer(): ConnectionLostError {
+    return new ConnectionLostError(`${nameOf(this.#host)} closed the connection`, {
+      code: 'ECONNRESET',
+      outcome: 'unknown',
+    })
+  }
+}
+
+/** The oid of `unknown`: the server infers the type, the driver passes the text as it is. */
+const UNKNOWN = 705
+const CANCEL_REQUEST = 80877102
+const CANCEL_TIMEOUT = 2000
+
+const codecs = Object.fromEntries(
+  [...decoders].map(([oid, parse]) => [
+    `fencepost_${oid}`,
+    { to: oid, from: [oid], serialize: String, parse },
+  ]),
+)
+
+const TRANSACTIONAL = /^(BEGIN|START TRANSACTION|COMMIT|ROLLBACK|PREPARE TRANSACTION)$/
+
+/** The rows of the last statement, as plain arrays of plain objects. */
+function read<Row>(result: unknown): Answer<Row> {
+  const answers = result as { command?: string }[] & { command?: string }
+  const several = answers.command === undefined && answers[0]?.command !== undefined
+  const last = (several ? answers.at(-1) : answers) as unknown as Row[] & { command?: string }
+  const commands = several ? answers.map(({ command }) => command ?? '') : [last.command ?? '']
+  return {
+    rows: Array.from(last),
+    command: commands.at(-1) ?? '',
+    open: /^(BEGIN|START)/.test(commands.findLast((each) => TRANSACTIONAL.test(each)) ?? ''),
+  }
+}
+
+/** The same loss, told for another statement. */
+function withOutcome(error: Error, outcome: Outcome): Error {
+  if (!(error instanceof ConnectionLostError) || error.outcome === outcome) return error
+  const { code, hint, cause } = error
+  return new ConnectionLostError(error.message, { code, outcome, hint, cause: cause ?? error })
+}
+
+/** The beginning of a statement, for messages. */
+function summary(text: string): string {
+  const line = text.replace(/\s+/g, ' ').trim()
+  return line.length > 60 ? `${line.slice(0, 57)}...` : line
+}
