@@ -1,6 +1,12 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import pg from 'pg'
-import { type Cluster, openCluster, SUPERUSER, serverEnvironment } from './embedded/cluster.ts'
+import {
+  type Cluster,
+  DATABASE,
+  openCluster,
+  SUPERUSER,
+  serverEnvironment,
+} from './embedded/cluster.ts'
 import { EmbeddedServerError } from './embedded/errors.ts'
 import { launch, PortTakenError, type ServerSettings } from './embedded/launch.ts'
 import { freePort } from './embedded/ports.ts'
@@ -75,7 +81,7 @@ class Server implements EmbeddedServer {
   }
 
   get url(): string {
-    return this.#address(SUPERUSER)
+    return this.#address(DATABASE)
   }
 
   get port(): number {
@@ -197,11 +203,10 @@ class Server implements EmbeddedServer {
   }
 
   async #createDatabase(): Promise<void> {
-    const name = SUPERUSER
-    const found = await this.#ask('select from pg_database where datname = $1', [name])
+    const found = await this.#ask('select from pg_database where datname = $1', [DATABASE])
     if (found > 0) return
     try {
-      await this.#ask(`create database ${name}`)
+      await this.#ask(`create database ${DATABASE}`)
     } catch (error) {
       // Somebody else was first: a duplicate, seen as such or by the unique index.
       if (!['42P04', '23505'].includes((error as pg.DatabaseError).code ?? '')) throw error

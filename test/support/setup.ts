@@ -1,4 +1,5 @@
 import type { TestProject } from 'vitest/node'
+import { untested } from './completeness.ts'
 import { Gathered } from './gathered.ts'
 import { startTestServer, type TestServer } from './launch.ts'
 import { createTemplate } from './template.ts'
@@ -12,11 +13,13 @@ declare module 'vitest' {
   }
 }
 
+let suite: TestProject | undefined
 let server: TestServer | undefined
 let gathered: Gathered | undefined
 
 /** Before the first test file: one server for all, with a template of a migrated database. */
 export async function setup(project: TestProject): Promise<void> {
+  suite = project
   server = await startTestServer()
   gathered = new Gathered()
   await createTemplate(server.url)
@@ -24,8 +27,23 @@ export async function setup(project: TestProject): Promise<void> {
   project.provide('gathered', gathered.directory)
 }
 
-/** After the last one. */
+/** After the last one: when all of them ran, whatever no test has touched fails the suite. */
 export async function teardown(): Promise<void> {
-  await server?.stop()
-  gathered?.remove()
+  if (suite === undefined || server === undefined || gathered === undefined) return
+  try {
+    if (!(await ranAll(suite))) return
+    const complaints = await untested(gathered, server.url, await server.log())
+    for (const complaint of complaints) process.stderr.write(`${complaint}\n`)
+    if (complaints.length > 0) process.exitCode = 1
+  } finally {
+    await server.stop()
+    gathered.remove()
+  }
+}
+
+async function ranAll(project: TestProject): Promise<boolean> {
+  if (project.config.testNamePattern !== undefined) return false
+  const { testFiles } = await project.globTestFiles()
+  const ran = new Set(project.vitest.state.getPaths())
+  return testFiles.every((file) => ran.has(file))
 }

@@ -19,8 +19,10 @@ import { type Account, canReach, chooseAccount } from './account.ts'
 import { type Binaries, usableBinaries } from './binaries.ts'
 import { EmbeddedServerError } from './errors.ts'
 
-/** The superuser of an embedded cluster, and the name of its database. */
-export const SUPERUSER = 'fencepost'
+/** The superuser of an embedded cluster. (A role `fencepost` would have our schema in its search path.) */
+export const SUPERUSER = 'postgres'
+/** The database of an embedded cluster that is for use. */
+export const DATABASE = 'fencepost'
 
 /** A directory of data on disk, and what runs it. */
 export interface Cluster {
