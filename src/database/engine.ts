@@ -1,0 +1,12 @@
+/**
+ * Every SQL call of the package, and nothing else: typed functions over a {@link Queryable} that
+ * mirror the functions and views of the schema `fencepost`, in their own names. Rows are as SQL
+ * returns them. Each call may also reject as `Queryable.query` does.
+ */
+export * from './engine/exchange.ts'
+export * from './engine/operators.ts'
+export * from './engine/producers.ts'
+export { type FunctionName, signatures } from './engine/signatures.ts'
+export * from './engine/sleep.ts'
+export * from './engine/views.ts'
+export * from './engine/work.ts'
