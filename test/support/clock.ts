@@ -1,4 +1,4 @@
-import type { Queryable } from './interim.ts'
+import type { Queryable } from '../../src/database/database.ts'
 
 // The engine reads time from one function alone. Tests replace that function, for all sessions of
 // their database, and never wait.

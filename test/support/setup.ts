@@ -1,4 +1,5 @@
 import type { TestProject } from 'vitest/node'
+import { build, stale } from '../../scripts/build.mjs'
 import { untested } from './completeness.ts'
 import { Gathered } from './gathered.ts'
 import { startTestServer, type TestServer } from './launch.ts'
@@ -17,9 +18,13 @@ let suite: TestProject | undefined
 let server: TestServer | undefined
 let gathered: Gathered | undefined
 
-/** Before the first test file: one server for all, with a template of a migrated database. */
+/**
+ * Before the first test file: a build for the tests that start processes of their own, and one
+ * server for all, with a template of a migrated database.
+ */
 export async function setup(project: TestProject): Promise<void> {
   suite = project
+  if (stale()) await build().catch((error: Error) => console.warn(error.message))
   server = await startTestServer()
   gathered = new Gathered()
   await createTemplate(server.url)

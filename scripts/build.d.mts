@@ -1,0 +1,2 @@
+export function stale(): boolean
+export function build(): Promise<void>
