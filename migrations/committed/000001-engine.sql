@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:e99beedf174dd45278fc3a85870fb4b2ce6319f0
+--! Hash: sha1:c61445186187f11981edacfbcd016f6e8085251c
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -902,7 +902,7 @@ declare
   v_suspect  boolean;
   v_publish  boolean;
   v_keyed    boolean;
-  v_known    jsonb := '{}';
+  v_known    jsonb := '{}'::jsonb;
   v_types    int[];
   v_last     bigint;
 begin
@@ -1256,7 +1256,7 @@ declare
   v_ids    bigint[];
 begin
   if enqueue_batch.payloads is null or cardinality(enqueue_batch.payloads) = 0 then
-    return '{}';
+    return '{}'::bigint[];
   end if;
   select e.lane_id, e.type_id into v_lane from ensure_lane(enqueue_batch.type, enqueue_batch.priority) as e;
   perform check_job_options(null, enqueue_batch.delay, null, null, null, null);
@@ -1479,7 +1479,7 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
-  v_found tid[] := '{}';
+  v_found tid[] := '{}'::tid[];
 begin
   if cardinality(p_hint.late_x) > 0 then
     v_found := array(
@@ -1520,6 +1520,7 @@ comment on function fencepost_private.pick_jobs(int, fencepost_private.lane_hint
 -- Takes up to p_max jobs of these types: highest priority first, then in order of enqueue within a type. Each is
 -- leased under a new token and its attempt counts from now on.
 -- Locks: the claimed rows, SKIP LOCKED; a try-lock for each type with max_running, to commit. Never waits.
+-- Commits synchronously even where synchronous_commit is off.
 create function fencepost_private.claim_jobs(p_worker_id int, p_types text[], p_max int, p_now timestamptz)
 returns table (job_id bigint, token int, type text, attempt int, max_attempts int, payload jsonb, headers jsonb, priority int,
                tenant text, idempotency_key text, created_at timestamptz, deadline timestamptz, run_id bigint, task_id bigint)
@@ -1542,6 +1543,11 @@ declare
   v_found tid[];
   v_xid   bigint;
 begin
+  -- a claim that a crash forgets would hand its token out again
+  if current_setting('synchronous_commit') = 'off' then
+    perform set_config('synchronous_commit', 'on', true);
+  end if;
+
   -- what became due in the last two seconds; maintain() takes the rest
   perform promote(1000, interval '2 seconds', p_now);
 
@@ -1792,7 +1798,7 @@ declare
   v_types int[];
 begin
   if p_ids is null or cardinality(p_ids) = 0 then
-    return '{}';
+    return '{}'::bigint[];
   end if;
   perform lock_runs_of(p_ids);
   v_xid := xid();
@@ -1815,7 +1821,7 @@ begin
   )
   select (select array_agg(e.id) from ended e), (select array_agg(c.type_id) from counted c) into v_done, v_types;
   if v_done is null then
-    return '{}';
+    return '{}'::bigint[];
   end if;
   perform jobs_ended(v_done);
   perform wake_limited(v_types);
@@ -2421,6 +2427,7 @@ begin
   perform raise_error('JE004', format('job %s is %s and cannot be cancelled', cancel.job_id, v_status), format('received job_id = %s', cancel.job_id),
     case v_status when 'dead_letter' then 'Use fencepost.discard() to give a dead letter up, or fencepost.replay() to try it again.'
                   else 'Only pending, running and waiting jobs can be cancelled.' end);
+  return null;   -- never reached
 end
 $$;
 comment on function fencepost.cancel(bigint, text)
@@ -2981,3 +2988,88 @@ $$;
 comment on function fencepost.suspend(bigint, int, timestamptz, interval, text)
   is 'Takes a running job off its worker until a time or resume(); the attempt does not count. Raises JE001, JE002, JE003, JE004.';
 --! EndIncluded jobs/suspend.sql
+
+-- Operating: counters, housekeeping, settings, answers to "why"
+--! Included operate/depth.sql
+-- How many jobs stand where, exact in the reader's snapshot and without counting them: the newest folded base of a
+-- type, plus the deltas that it has not counted: those of transactions at or above its x, and of those in its xip.
+-- Deltas that are folded leave dead index entries below x; no reader ever walks them.
+
+-- By type and place; with a type, that one alone.
+create function fencepost_private.depth(p_type_id int default null)
+returns table (type_id int, ready bigint, delayed bigint, parked bigint, running bigint, waiting bigint, dead_letter bigint, enqueued bigint)
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+  select t.type_id,
+         coalesce(b.ready, 0) + d.ready, coalesce(b.delayed, 0) + d.delayed, coalesce(b.parked, 0) + d.parked,
+         coalesce(b.running, 0) + d.running, coalesce(b.waiting, 0) + d.waiting,
+         coalesce(b.dead_letter, 0) + d.dead_letter, coalesce(b.enqueued, 0) + d.enqueued
+  from job_type t
+  left join lateral (select n.* from depth_base n where n.type_id = t.type_id order by n.seq desc limit 1) as b on true
+  cross join lateral (
+    select coalesce(sum(u.ready), 0) as ready, coalesce(sum(u.delayed), 0) as delayed, coalesce(sum(u.parked), 0) as parked,
+           coalesce(sum(u.running), 0) as running, coalesce(sum(u.waiting), 0) as waiting,
+           coalesce(sum(u.dead_letter), 0) as dead_letter, coalesce(sum(u.enqueued), 0) as enqueued
+    from (
+      select n.* from depth_delta n where n.type_id = t.type_id and n.xid >= coalesce(b.x, 0)
+      union all
+      select n.* from unnest(b.xip) as e(x) join depth_delta n on n.type_id = t.type_id and n.xid = e.x where e.x < b.x
+    ) as u
+  ) as d
+  where p_type_id is null or t.type_id = p_type_id
+$$;
+comment on function fencepost_private.depth(int) is 'Jobs by type and place, exact in this snapshot, from counters.';
+
+-- The two that the hot path asks for one type, own uncommitted changes included.
+create function fencepost_private.running(p_type_id int)
+returns bigint
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+  with base as materialized (
+    select b.x, b.xip, b.running as jobs from depth_base b where b.type_id = p_type_id order by b.seq desc limit 1
+  )
+  select coalesce((select b.jobs from base b), 0)
+       + coalesce((select sum(d.running) from depth_delta d
+                   where d.type_id = p_type_id and d.xid >= coalesce((select b.x from base b), 0)), 0)
+       + coalesce((select sum(d.running) from base b cross join unnest(b.xip) as e(x) join depth_delta d on d.type_id = p_type_id and d.xid = e.x
+                   where e.x < b.x), 0)
+$$;
+comment on function fencepost_private.running(int) is 'How many jobs of a type are running, exact in this snapshot, from counters.';
+
+create function fencepost_private.pending(p_type_id int)
+returns bigint
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+  with base as materialized (
+    select b.x, b.xip, b.ready + b.delayed + b.parked as jobs from depth_base b where b.type_id = p_type_id order by b.seq desc limit 1
+  )
+  select coalesce((select b.jobs from base b), 0)
+       + coalesce((select sum(d.ready + d.delayed + d.parked) from depth_delta d
+                   where d.type_id = p_type_id and d.xid >= coalesce((select b.x from base b), 0)), 0)
+       + coalesce((select sum(d.ready + d.delayed + d.parked)
+                   from base b cross join unnest(b.xip) as e(x) join depth_delta d on d.type_id = p_type_id and d.xid = e.x
+                   where e.x < b.x), 0)
+$$;
+comment on function fencepost_private.pending(int) is 'How many jobs of a type wait (ready, delayed or parked), exact in this snapshot, from counters.';
+--! EndIncluded operate/depth.sql
