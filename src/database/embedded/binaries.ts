@@ -150,7 +150,7 @@ function copyTo(directory: string, spare: string): string {
   const target = path.join(spare, `postgresql-${versionOf(directory)}`, 'native')
   if (existsSync(target)) return target
   const unfinished = path.join(spare, `postgresql-copy-${randomUUID()}`)
-  mkdirSync(unfinished, { recursive: true, mode: 0o755 })
+  mkdirSync(unfinished, { recursive: true })
   const copy = path.join(unfinished, 'native')
   cpSync(directory, copy, {
     recursive: true,
@@ -158,6 +158,7 @@ function copyTo(directory: string, spare: string): string {
     filter: (file) => !file.endsWith('.a'),
   })
   completeBinaries(copy)
+  openDirectories(unfinished)
   try {
     renameSync(unfinished, path.dirname(target))
   } catch (error) {
@@ -165,6 +166,14 @@ function copyTo(directory: string, spare: string): string {
     if (!existsSync(target)) throw error // else another process was first
   }
   return target
+}
+
+/** Lets every account in, whatever the umask made of the copy. */
+function openDirectories(directory: string): void {
+  chmodSync(directory, 0o755)
+  for (const entry of readdirSync(directory, { withFileTypes: true })) {
+    if (entry.isDirectory()) openDirectories(path.join(directory, entry.name))
+  }
 }
 
 function versionOf(directory: string): string {
