@@ -1,8 +1,8 @@
 -- Takes work: up to `max` jobs of these types, highest priority first, then oldest first.
 --
 -- A worker is known by its name. An unknown name is registered, and so is one that was lost: its old jobs are then
--- not its own any more. Call heartbeat() at least every third of the ttl while jobs run, or give a ttl longer than
--- any job takes. Types that nobody has enqueued yet simply have no jobs.
+-- not its own any more. Call heartbeat() at least every third of the ttl while jobs run, or give a ttl that is some
+-- seconds longer than any job takes. Types that nobody has enqueued yet simply have no jobs.
 --
 -- Locks: none that it waits for. Errors: JE003; JE010 is not raised (a lost worker starts anew).
 create function fencepost.claim(worker text, types text[], max int default 1, ttl interval default null)
@@ -27,7 +27,8 @@ begin
     v_id := fencepost.register_worker(claim.worker, types => claim.types, ttl => coalesce(claim.ttl, interval '30 seconds'));
   else
     v_id := v_worker.worker_id;
-    if v_worker.heartbeat_at < v_now - v_worker.ttl / 3 or v_worker.ttl <> claim.ttl or not v_worker.types @> claim.types then
+    -- each second, not each third of the ttl: a worker that never heartbeats has a whole ttl from its claim on
+    if v_worker.heartbeat_at < v_now - least(v_worker.ttl / 3, interval '1 second') or v_worker.ttl <> claim.ttl or not v_worker.types @> claim.types then
       update worker w
       set heartbeat_at = v_now, suspect_at = null, ttl = coalesce(claim.ttl, w.ttl), types = claim.types
       where w.worker_id = v_id and w.status in ('active', 'draining');

@@ -46,7 +46,7 @@ begin
            case when e.cancel_requested_at is not null and p_outcome = 'failed' then 'cancelled'
                 when p_outcome = 'failed' and e.deadline <= p_now then 'timed_out'
                 else p_outcome end as outcome,
-           p_now + coalesce(greatest(e.retry_in, interval '0'),
+           p_now + coalesce(case when e.retry_in < interval '0' then interval '0' else e.retry_in end,   -- greatest() passes over nulls
                             case when p_outcome = 'lease_expired' then interval '0' end,
                             retry_delay(e.attempts, t.backoff_base, t.backoff_factor, t.backoff_cap, t.backoff_jitter)) as again_at
     from ended e
