@@ -30,6 +30,7 @@
 --!include tables/dead_letter.sql
 --!include tables/event.sql
 --!include tables/depth.sql
+--!include tables/housekeeping.sql
 
 -- Jobs: helpers first, then what callers see
 --!include jobs/hooks.sql
@@ -71,3 +72,4 @@
 
 -- Operating: counters, housekeeping, settings, answers to "why"
 --!include operate/depth.sql
+--!include operate/ensure_partitions.sql
