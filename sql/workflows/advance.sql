@@ -1,0 +1,154 @@
+-- How runs move, set-wise, in the transaction of whatever moved them:
+--
+--   ends    tasks that end now, and how        ->  their children lose an unmet parent; maps start their next items
+--   starts  tasks whose parents have all ended ->  skipped, queued as a job, or waiting for something
+--
+-- Starting a task may end it at once (a condition is false, a signal is there already), so this goes round until nothing
+-- moves: at most as often as the graph is deep. Then the runs' numbers and status are settled, and child runs that
+-- ended end the task that started them, which goes round again.
+--
+-- Locks: the caller holds the root runs; tasks are locked in id order, then jobs.
+create function fencepost_private.advance(p_ends fencepost_private.task_end[], p_starts bigint[], p_deltas fencepost_private.run_delta[], p_now timestamptz)
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_ends   task_end[] := coalesce(p_ends, '{}'::task_end[]);
+  v_starts bigint[] := coalesce(p_starts, '{}'::bigint[]);
+  v_deltas run_delta[] := coalesce(p_deltas, '{}'::run_delta[]);
+  v_ended  ended_task[];
+  v_more   record;
+begin
+  loop
+    while cardinality(v_ends) > 0 or cardinality(v_starts) > 0 loop
+      if cardinality(v_ends) > 0 then
+        v_ended := end_tasks(v_ends, p_now);
+        v_deltas := v_deltas || deltas_of(v_ended);
+        v_starts := v_starts || release_children(v_ended);
+        select c.ends, c.deltas into v_more from count_items(v_ended, p_now) as c;
+        v_ends := v_more.ends;
+        v_deltas := v_deltas || v_more.deltas || undo_next(v_ended, p_now);
+      end if;
+      if cardinality(v_starts) > 0 then
+        select s.ends, s.deltas into v_more from start_tasks(v_starts, p_now) as s;
+        v_starts := '{}';
+        v_ends := v_ends || v_more.ends;
+        v_deltas := v_deltas || v_more.deltas;
+      end if;
+    end loop;
+    exit when cardinality(v_deltas) = 0;
+    v_ends := settle_runs(v_deltas, p_now);
+    v_deltas := '{}';
+  end loop;
+end
+$$;
+comment on function fencepost_private.advance(fencepost_private.task_end[], bigint[], fencepost_private.run_delta[], timestamptz)
+  is 'Moves runs on: ends tasks, starts those that became ready, settles the runs. The caller holds the root runs.';
+
+-- Ends tasks that are still alive; others are passed over, so nothing ends twice.
+create function fencepost_private.end_tasks(p_ends fencepost_private.task_end[], p_now timestamptz)
+returns fencepost_private.ended_task[]
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_ended ended_task[];
+begin
+  with given as materialized (
+    select e.task_id, e.status, e.output, e.error, t.status as was, t.kind, t.run_id, r.version_id, r.tenant, r.cancelled_at is not null as run_cancelled, d.continues, d.name
+    from unnest(p_ends) as e
+    join task t on t.task_id = e.task_id
+    join run r on r.run_id = t.run_id
+    join workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no
+    where t.status in ('pending', 'queued', 'waiting')
+    order by e.task_id
+  ), changed as (
+    update task t
+    set status = g.status, output = g.output, error = g.error, finished_at = p_now, due_at = null, gate_id = null,
+        released = t.released or t.parent_task_id is null and (g.status in ('completed', 'skipped') or g.status = 'failed' and g.continues)
+    from given g
+    join task before on before.task_id = g.task_id
+    where t.task_id = g.task_id
+    returning t.task_id, t.run_id, g.version_id, t.task_no, t.kind, t.parent_task_id, g.was, t.status, g.continues,
+              t.released and not before.released and not g.run_cancelled as releases, g.tenant, g.name, t.error
+  ), told as (
+    insert into event (xid, at, tenant, kind, run_id, task_id, data)
+    select xid(), p_now, c.tenant, 'task.skipped', c.run_id, c.task_id, jsonb_build_object('task', c.name, 'reason', c.error)
+    from changed c where c.status = 'skipped'
+  ), withdrawn as (
+    update approval a set status = 'withdrawn', decided_at = p_now
+    from changed c
+    where a.task_id = c.task_id and a.status = 'pending' and c.status in ('cancelled', 'failed')
+  )
+  select array_agg(row(c.task_id, c.run_id, c.version_id, c.task_no, c.kind, c.parent_task_id, c.was, c.status, c.continues, c.releases)::ended_task order by c.task_id)
+    into v_ended
+  from changed c;
+  return coalesce(v_ended, '{}'::ended_task[]);
+end
+$$;
+comment on function fencepost_private.end_tasks(fencepost_private.task_end[], timestamptz) is 'Ends tasks that are alive and returns them with what they were before.';
+
+-- What ended tasks change in the numbers of their runs. Items count only as queued: their map stands for them.
+create function fencepost_private.deltas_of(p_ended fencepost_private.ended_task[])
+returns fencepost_private.run_delta[]
+language sql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+  select coalesce(array_agg(d.delta), '{}')
+  from (
+    select row(e.run_id,
+      -count(*) filter (where e.was = 'pending' and e.kind not in ('item', 'compensation')),
+      -count(*) filter (where e.was = 'queued'),
+      -count(*) filter (where e.was = 'waiting'),
+      count(*) filter (where e.kind not in ('item', 'compensation') and (e.status in ('completed', 'skipped') or e.status = 'failed' and e.continues)),
+      count(*) filter (where e.kind not in ('item', 'compensation') and e.status = 'failed' and not e.continues),
+      count(*) filter (where e.kind not in ('item', 'compensation') and e.status = 'cancelled'),
+      -count(*) filter (where e.kind = 'compensation' and e.status = 'completed'),
+      count(*) filter (where e.kind = 'compensation' and e.status in ('failed', 'cancelled')))::run_delta as delta
+    from unnest(p_ended) as e
+    group by e.run_id
+  ) as d
+$$;
+comment on function fencepost_private.deltas_of(fencepost_private.ended_task[]) is 'What ended tasks change in the numbers of their runs.';
+
+-- Takes an unmet parent from the children of tasks that ended well. Returns the children that have none left.
+-- Locks: those children, in the order of runs and tasks. A statement of its own: it sees what others did before it.
+create function fencepost_private.release_children(p_ended fencepost_private.ended_task[])
+returns bigint[]
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_ready bigint[];
+begin
+  with hit as materialized (
+    select e.run_id, w.child_no, count(*)::int as met, (count(*) filter (where e.status = 'skipped'))::int as skipped
+    from unnest(p_ended) as e
+    join workflow_edge w on w.version_id = e.version_id and w.parent_no = e.task_no
+    where e.releases
+    group by e.run_id, w.child_no
+    order by e.run_id, w.child_no
+  ), met as (
+    update task t set unmet = t.unmet - h.met, skipped_parents = t.skipped_parents + h.skipped
+    from hit h
+    where t.run_id = h.run_id and t.task_no = h.child_no and t.parent_task_id is null and t.status = 'pending'
+    returning t.task_id, t.unmet
+  )
+  select array_agg(m.task_id order by m.task_id) filter (where m.unmet = 0) into v_ready from met m;
+  return coalesce(v_ready, '{}'::bigint[]);
+end
+$$;
+comment on function fencepost_private.release_children(fencepost_private.ended_task[]) is 'Counts ended parents off their children and returns the children that have no unmet parent left.';

@@ -1,0 +1,63 @@
+-- Cancels a run and its child runs: tasks that wait end at once, running handlers are told, nothing new starts.
+-- Cancelling twice changes nothing.
+-- Locks: the root run, then tasks and jobs. Errors: JE002; JE004 when the run has completed or was compensated.
+create function fencepost.cancel_run(run_id bigint, reason text default null)
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := fencepost_private.now();
+  v_run run := lock_run(cancel_run.run_id);
+begin
+  if v_run.status = 'cancelled' then
+    return;
+  end if;
+  if v_run.status in ('completed', 'compensated') then
+    perform raise_error('JE004', format('run %s is %s and cannot be cancelled', v_run.run_id, v_run.status), format('received run_id = %s', v_run.run_id), 'Only runs that can still move can be cancelled.');
+  end if;
+  perform cancel_runs(array[v_run.run_id], cancel_run.reason, v_now);
+end
+$$;
+comment on function fencepost.cancel_run(bigint, text) is 'Cancels a run and its child runs; running handlers are told. Raises JE002, JE004.';
+
+-- Cancels these runs and their children. The caller holds the roots.
+create function fencepost_private.cancel_runs(p_run_ids bigint[], p_reason text, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_runs bigint[] := array(select distinct f from unnest(p_run_ids) as r cross join lateral unnest(run_family(r)) as f);
+begin
+  update run r set cancelled_at = p_now, reason = p_reason
+  where r.run_id = any (v_runs) and r.status not in ('completed', 'cancelled', 'compensated');
+  perform cancel_jobs(array(select t.job_id from task t where t.run_id = any (v_runs) and t.status = 'queued' order by t.job_id), coalesce(p_reason, 'the run was cancelled'), p_now);
+  perform advance(
+    array(select row(t.task_id, 'cancelled', null, coalesce(p_reason, 'the run was cancelled'))::task_end
+          from task t where t.run_id = any (v_runs) and t.status in ('pending', 'waiting') order by t.task_id),
+    null, array(select row(r, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta from unnest(v_runs) as r), p_now);
+end
+$$;
+comment on function fencepost_private.cancel_runs(bigint[], text, timestamptz) is 'Cancels these runs and their child runs.';
+
+-- Cancels the child runs of a run.
+create function fencepost_private.cancel_children(p_run_id bigint, p_reason text, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_children bigint[] := array(select t.child_run_id from task t where t.run_id = p_run_id and t.status = 'waiting' and t.child_run_id is not null);
+begin
+  if cardinality(v_children) > 0 then
+    perform cancel_runs(v_children, p_reason, p_now);
+  end if;
+end
+$$;
+comment on function fencepost_private.cancel_children(bigint, text, timestamptz) is 'Cancels the child runs that a run waits for.';

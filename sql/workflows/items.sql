@@ -1,0 +1,100 @@
+-- Maps: one job for each element of an array, at most max_parallel at once. The map's row counts its items once a
+-- batch, however many of them ended in it.
+
+create function fencepost_private.array_length_of(p_value jsonb)
+returns int
+language sql
+immutable
+return case jsonb_typeof(p_value) when 'array' then jsonb_array_length(p_value) end;
+comment on function fencepost_private.array_length_of(jsonb) is 'Number of elements of a JSON array; null for anything else.';
+
+-- Starts the next items of these maps, as many as max_parallel leaves room for.
+create function fencepost_private.start_items(p_map_ids bigint[], p_now timestamptz, out ends fencepost_private.task_end[], out deltas fencepost_private.run_delta[])
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_due due_task[];
+begin
+  ends := '{}';
+  deltas := '{}';
+  if cardinality(p_map_ids) = 0 then
+    return;
+  end if;
+  with room as materialized (
+    select m.task_id, m.run_id, m.items_started as first_item, r.tenant, r.priority as run_priority, d.*,
+           least(m.items - m.items_started, coalesce(d.max_parallel, m.items) - (m.items_started - (m.items - m.items_open))) as many
+    from unnest(p_map_ids) as i(task_id)
+    join task m on m.task_id = i.task_id
+    join run r on r.run_id = m.run_id
+    join workflow_task d on d.version_id = r.version_id and d.task_no = m.task_no
+    where m.status = 'waiting' and r.paused_at is null and r.cancelled_at is null and r.compensating_at is null
+  ), moved as (
+    update task m set items_started = m.items_started + w.many
+    from room w where m.task_id = w.task_id and w.many > 0
+    returning m.task_id
+  ), context as materialized (
+    select w.*, case when w.input is not null then run_context(w.run_id, w.refers_to) end as context from room w where w.many > 0
+  )
+  select array_agg(row(t.task_id, t.run_id, t.task_no, 'item', c.tenant, c.type, coalesce(c.priority, c.run_priority, 5), c.max_attempts, c.timeout,
+                       case when c.input is null then jsonb_build_object('item', t.input, 'index', t.item)
+                            else filled(c.input, c.context || jsonb_build_object('item', t.input, 'index', t.item)) end,
+                       null, null, null, null, null, null, null, null, null)::due_task order by t.task_id)
+    into v_due
+  from context c
+  join task t on t.parent_task_id = c.task_id and t.item >= c.first_item and t.item < c.first_item + c.many;
+  if v_due is not null then
+    select q.ends, q.deltas into ends, deltas from queue_tasks(v_due, p_now) as q;
+  end if;
+end
+$$;
+comment on function fencepost_private.start_items(bigint[], timestamptz) is 'Enqueues the next items of these maps, within max_parallel.';
+
+-- Counts ended items on their maps, starts the next ones, and ends maps that have none left: completed with the outputs
+-- in order, or failed when an item did.
+create function fencepost_private.count_items(p_ended fencepost_private.ended_task[], p_now timestamptz, out ends fencepost_private.task_end[], out deltas fencepost_private.run_delta[])
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_maps bigint[];
+  v_done bigint[];
+  v_more record;
+begin
+  ends := '{}';
+  deltas := '{}';
+  with ended as materialized (
+    select e.parent_task_id as map_id, count(*)::int as n, (count(*) filter (where e.status <> 'completed'))::int as failed
+    from unnest(p_ended) as e where e.kind = 'item' group by e.parent_task_id order by e.parent_task_id
+  ), counted as (
+    update task m set items_open = m.items_open - e.n, items_failed = m.items_failed + e.failed
+    from ended e where m.task_id = e.map_id
+    returning m.task_id, m.items_open
+  )
+  select array_agg(c.task_id) filter (where c.items_open > 0), array_agg(c.task_id) filter (where c.items_open = 0) into v_maps, v_done from counted c;
+  if v_maps is not null then
+    select i.ends, i.deltas into v_more from start_items(v_maps, p_now) as i;
+    ends := v_more.ends;
+    deltas := v_more.deltas;
+  end if;
+  if v_done is not null then
+    ends := ends || array(
+      select row(m.task_id, case when m.items_failed = 0 then 'completed' else 'failed' end,
+                 case when m.items_failed = 0 then (select jsonb_agg(coalesce(t.output, 'null') order by t.item) from task t where t.parent_task_id = m.task_id) end,
+                 case when m.items_failed > 0 then format('%s of %s items failed', m.items_failed, m.items) end)::task_end
+      from unnest(v_done) as d(task_id) join task m on m.task_id = d.task_id
+      order by m.task_id);
+  end if;
+end
+$$;
+comment on function fencepost_private.count_items(fencepost_private.ended_task[], timestamptz) is 'Counts ended items on their maps, starts further ones, and returns the maps that end.';

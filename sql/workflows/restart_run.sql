@@ -1,0 +1,60 @@
+-- Begins a new run of the same version that takes over the outputs of an old one: of all completed tasks, but for
+-- from_task and what comes after it (without from_task: but for nothing that completed). Returns the new run, linked to the old.
+-- The old run is left as it is.
+-- Locks: the old root run. Errors: JE002 (run), JE003 (no such task).
+create function fencepost.restart_run(run_id bigint, from_task text default null)
+returns bigint
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_now  timestamptz := fencepost_private.now();
+  v_run  run := lock_run(restart_run.run_id);
+  v_from int;
+  v_redo int[];
+  v_id   bigint;
+begin
+  if restart_run.from_task is not null then
+    select d.task_no into v_from from workflow_task d where d.version_id = v_run.version_id and d.name = restart_run.from_task;
+    if not found then
+      perform raise_error('JE003', format('run %s has no task %s', v_run.run_id, quote_literal(restart_run.from_task)), format('received from_task = %s', quote_literal(restart_run.from_task)),
+        coalesce(did_you_mean(restart_run.from_task, array(select d.name from workflow_task d where d.version_id = v_run.version_id)), 'Name a task of its version.'));
+    end if;
+  end if;
+  v_redo := array(
+    with recursive redo as (
+      select v_from as task_no where v_from is not null
+      union
+      select e.child_no from redo r join workflow_edge e on e.version_id = v_run.version_id and e.parent_no = r.task_no
+    )
+    select r.task_no from redo r);
+
+  v_id := create_run(v_run.workflow_id, v_run.version_id, v_run.tenant, v_run.input, null, v_run.tags, v_run.priority, null, v_run.run_id, v_now);
+  with taken as (
+    update task n
+    set status = o.status, output = o.output, error = o.error, released = true, ready_at = o.ready_at, finished_at = o.finished_at
+    from task o
+    where n.run_id = v_id and o.run_id = v_run.run_id and o.task_no = n.task_no and n.parent_task_id is null and o.parent_task_id is null
+      and o.status in ('completed', 'skipped') and not o.task_no = any (v_redo)
+      and not exists (   -- a task whose parent is done again is done again
+        select from workflow_edge e join task p on p.run_id = v_run.run_id and p.task_no = e.parent_no and p.parent_task_id is null
+        where e.version_id = v_run.version_id and e.child_no = o.task_no and p.status not in ('completed', 'skipped') and not p.released)
+    returning n.task_no, n.status
+  )
+  update run r set pending = r.pending - n.n, ended_well = n.n from (select count(*) as n from taken) as n where r.run_id = v_id;
+  update task n set unmet = n.unmet - m.met, skipped_parents = m.skipped
+  from (
+    select e.child_no, count(*)::int as met, (count(*) filter (where t.status = 'skipped'))::int as skipped
+    from task t join workflow_edge e on e.version_id = v_run.version_id and e.parent_no = t.task_no
+    where t.run_id = v_id and t.released
+    group by e.child_no
+  ) as m
+  where n.run_id = v_id and n.task_no = m.child_no and n.status = 'pending' and n.parent_task_id is null;
+  perform start_roots(v_id, v_now), advance(null, null, array[row(v_id, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta], v_now);
+  return v_id;
+end
+$$;
+comment on function fencepost.restart_run(bigint, text) is 'Begins a new run that takes over the outputs of an old one up to a task, and returns its id. Raises JE002, JE003.';

@@ -1,0 +1,220 @@
+-- Starts tasks whose parents have all ended: each is skipped, gets a job, or begins to wait. Those of runs that are
+-- paused, cancelled or compensating stay as they are. Returns the tasks that end at once, and what changes in the runs' numbers.
+--
+-- The join rule: a task is skipped when its condition is false, or when it has parents and all of them were skipped.
+create function fencepost_private.start_tasks(p_task_ids bigint[], p_now timestamptz, out ends fencepost_private.task_end[], out deltas fencepost_private.run_delta[])
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_due   due_task[] := due_tasks(p_task_ids, p_now);
+  v_kinds task_kind[] := array(select distinct d.kind from unnest(v_due) as d where d.skip_reason is null);
+  v_more  record;
+begin
+  select coalesce(array_agg(row(d.task_id, 'skipped', null, d.skip_reason)::task_end), '{}') into ends
+  from unnest(v_due) as d where d.skip_reason is not null;
+  deltas := '{}';
+
+  if 'job' = any (v_kinds) then
+    select q.ends, q.deltas into v_more from queue_tasks(array(select d from unnest(v_due) as d where d.kind = 'job' and d.skip_reason is null), p_now) as q;
+    ends := ends || v_more.ends;
+    deltas := deltas || v_more.deltas;
+  end if;
+  if v_kinds && array['approval', 'timer', 'signal', 'map', 'workflow']::task_kind[] then
+    select w.ends, w.deltas into v_more from await_tasks(array(select d from unnest(v_due) as d where d.kind <> 'job' and d.skip_reason is null), p_now) as w;
+    ends := ends || v_more.ends;
+    deltas := deltas || v_more.deltas;
+  end if;
+end
+$$;
+comment on function fencepost_private.start_tasks(bigint[], timestamptz) is 'Starts tasks whose parents have ended; returns those that end at once and what changes in the runs'' numbers.';
+
+-- Reads what the start of these tasks needs: conditions, payloads, times, items. Pending tasks without an unmet parent only.
+create function fencepost_private.due_tasks(p_task_ids bigint[], p_now timestamptz)
+returns fencepost_private.due_task[]
+language sql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+  with due as materialized (
+    select t.task_id, t.run_id, r.tenant, r.input as run_input, r.priority as run_priority, r.version_id, d.*,
+           d.parents > 0 and t.skipped_parents = d.parents as all_skipped
+    from unnest(p_task_ids) as i(task_id)
+    join task t on t.task_id = i.task_id
+    join run r on r.run_id = t.run_id
+    join workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no
+    where t.status = 'pending' and t.unmet = 0 and t.parent_task_id is null
+      and r.paused_at is null and r.cancelled_at is null and r.compensating_at is null
+  ), seen as materialized (
+    select d.*, c.context,
+           case when d.all_skipped then 'all its parents were skipped'
+                when d.when_path is not null and not holds(d.when_path, c.context) then format('its condition is false: %s', d.when_path) end as skip_reason
+    from due d
+    left join lateral (
+      select run_context(d.run_id, d.refers_to) as context
+      where not d.all_skipped and (d.when_path is not null or d.over_path is not null or d.until_path is not null or d.input is not null)
+    ) as c on true
+  )
+  select coalesce(array_agg(row(
+    s.task_id, s.run_id, s.task_no, s.kind, s.tenant, s.type, coalesce(s.priority, s.run_priority, 5), s.max_attempts, s.timeout,
+    case when s.skip_reason is not null or s.kind not in ('job', 'workflow') then null
+         when s.input is not null then filled(s.input, s.context)
+         else jsonb_build_object('input', s.run_input, 'tasks', parents.outputs) end,
+    s.skip_reason,
+    p_now + s.expires_after,
+    case when s.kind = 'timer' then coalesce(p_now + s.delay, try_time(jsonb_path_query_first(s.context, s.until_path, silent => true) #>> '{}')) end,
+    null, s.signal,
+    case when s.kind = 'map' and s.skip_reason is null then jsonb_path_query_first(s.context, s.over_path, silent => true) end,
+    s.max_parallel, s.child, s.child_version)::due_task order by s.task_id), '{}')
+  from seen s
+  left join lateral (
+    select coalesce(jsonb_object_agg(pd.name, coalesce(p.output, 'null')), '{}') as outputs
+    from workflow_edge e
+    join task p on p.run_id = s.run_id and p.task_no = e.parent_no and p.parent_task_id is null
+    join workflow_task pd on pd.version_id = e.version_id and pd.task_no = e.parent_no
+    where e.version_id = s.version_id and e.child_no = s.task_no and p.status in ('completed', 'failed')
+      and s.skip_reason is null and s.kind in ('job', 'workflow') and s.input is null
+  ) as parents on true
+$$;
+comment on function fencepost_private.due_tasks(bigint[], timestamptz) is 'What the start of these tasks needs, for those that may start now.';
+
+-- A text as a time, or null when it is none.
+create function fencepost_private.try_time(p_text text)
+returns timestamptz
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return p_text::timestamptz;
+exception when data_exception then
+  return null;
+end
+$$;
+comment on function fencepost_private.try_time(text) is 'A text as a time; null when it is none.';
+
+-- Gives tasks their jobs. A payload that its type refuses fails the task instead of whoever moved the run.
+create function fencepost_private.queue_tasks(p_due fencepost_private.due_task[], p_now timestamptz, out ends fencepost_private.task_end[], out deltas fencepost_private.run_delta[])
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_jobs new_job[];
+begin
+  with lanes as materialized (
+    select n.type, n.priority, l.lane_id, l.type_id
+    from (select distinct d.type, d.priority from unnest(p_due) as d order by d.type, d.priority) as n
+    cross join lateral ensure_lane(n.type, n.priority) as l
+  ), checked as materialized (
+    select d.*, l.lane_id, l.type_id,
+           case when octet_length(d.payload::text) > t.max_payload_bytes then format('JE006: the payload for %s is too large: %s bytes of at most %s', d.type, octet_length(d.payload::text), t.max_payload_bytes)
+                when t.payload_check is not null and jsonb_path_match(d.payload, t.payload_check, silent => true) is not true
+                then format('JE006: the payload for %s fails the check of its type: %s', d.type, t.payload_check) end as refusal
+    from unnest(p_due) as d
+    join lanes l on l.type = d.type and l.priority = d.priority
+    join job_type t on t.type_id = l.type_id
+  )
+  select array_agg(row(nextval('job_id_seq'), 1, c.type_id, c.lane_id, c.tenant, c.payload, null, null, c.max_attempts, c.timeout, null, c.run_id, c.task_id, null)::new_job order by c.task_id)
+           filter (where c.refusal is null),
+         coalesce(array_agg(row(c.task_id, 'failed', null, c.refusal)::task_end) filter (where c.refusal is not null), '{}')
+    into v_jobs, ends
+  from checked c;
+
+  perform enqueue_rows(coalesce(v_jobs, '{}'::new_job[]), p_now, trusted => true);
+  with queued as (
+    update task t set status = 'queued', job_id = j.id, ready_at = p_now
+    from unnest(v_jobs) as j
+    where t.task_id = j.task_id
+    returning t.run_id, t.kind
+  )
+  select coalesce(array_agg(d.delta), '{}') into deltas
+  from (select row(q.run_id, -count(*) filter (where q.kind not in ('item', 'compensation')), count(*), 0, 0, 0, 0, 0, 0)::run_delta as delta
+        from queued q group by q.run_id) as d;
+end
+$$;
+comment on function fencepost_private.queue_tasks(fencepost_private.due_task[], timestamptz) is 'Enqueues the jobs of these tasks; those whose payload is refused fail.';
+
+-- Lets approvals, timers, signals, maps and child workflows begin to wait. What is there already ends at once.
+create function fencepost_private.await_tasks(p_due fencepost_private.due_task[], p_now timestamptz, out ends fencepost_private.task_end[], out deltas fencepost_private.run_delta[])
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_more  record;
+  v_child record;
+begin
+  with waiting as (
+    update task t
+    set status = 'waiting', ready_at = p_now, due_at = coalesce(d.due_at, d.expires_at),
+        items = array_length_of(d.items), items_started = 0, items_open = array_length_of(d.items), items_failed = 0
+    from unnest(p_due) as d
+    where t.task_id = d.task_id
+    returning t.task_id, t.run_id
+  ), asked as (
+    insert into approval (run_id, task_id, reason, requested_at, requested_by, expires_at)
+    select d.run_id, d.task_id, w.name, p_now, 'workflow', d.expires_at
+    from unnest(p_due) as d
+    join run r on r.run_id = d.run_id
+    join workflow_task w on w.version_id = r.version_id and w.task_no = d.task_no
+    where d.kind = 'approval'
+    order by d.task_id
+    returning approval_id, run_id, task_id, expires_at
+  ), told as (
+    insert into event (xid, at, tenant, kind, run_id, task_id, data)
+    select xid(), p_now, r.tenant, 'approval.requested', a.run_id, a.task_id, jsonb_strip_nulls(jsonb_build_object('approval_id', a.approval_id, 'expires_at', a.expires_at))
+    from asked a join run r on r.run_id = a.run_id
+  ), itemised as (
+    insert into task (run_id, task_no, kind, status, parent_task_id, item, input)
+    select d.run_id, d.task_no, 'item', 'pending', d.task_id, i.place - 1, i.element
+    from unnest(p_due) as d
+    cross join lateral jsonb_array_elements(case jsonb_typeof(d.items) when 'array' then d.items end) with ordinality as i(element, place)
+    where d.kind = 'map'
+    order by d.task_id, i.place
+  )
+  select coalesce(array_agg(d.delta), '{}') into deltas
+  from (select row(w.run_id, -count(*), 0, count(*), 0, 0, 0, 0, 0)::run_delta as delta from waiting w group by w.run_id) as d;
+
+  select coalesce(array_agg(row(e.task_id, e.status, e.output, e.error)::task_end), '{}') into ends
+  from (
+    select d.task_id, 'completed' as status, to_jsonb(d.due_at) as output, null as error from unnest(p_due) as d where d.kind = 'timer' and d.due_at <= p_now
+    union all
+    select d.task_id, 'failed', null, 'until did not give a time' from unnest(p_due) as d where d.kind = 'timer' and d.due_at is null
+    union all
+    select d.task_id, 'failed', null, format('over did not give an array but %s', coalesce(jsonb_typeof(d.items), 'nothing'))
+    from unnest(p_due) as d where d.kind = 'map' and jsonb_typeof(d.items) is distinct from 'array'
+    union all
+    select d.task_id, 'completed', '[]'::jsonb, null from unnest(p_due) as d where d.kind = 'map' and d.items = '[]'
+    union all
+    select s.task_id, 'completed', s.payload, null
+    from take_signals(array(select d.task_id from unnest(p_due) as d where d.kind = 'signal')) as s
+  ) as e;
+
+  select i.ends, i.deltas into v_more from start_items(array(select d.task_id from unnest(p_due) as d where d.kind = 'map' and array_length_of(d.items) > 0), p_now) as i;
+  ends := ends || v_more.ends;
+  deltas := deltas || v_more.deltas;
+
+  for v_child in select d.task_id, d.run_id, d.payload, d.child, d.child_version from unnest(p_due) as d where d.kind = 'workflow' order by d.task_id loop
+    ends := ends || start_child(v_child.task_id, v_child.run_id, v_child.child, v_child.child_version, v_child.payload, p_now);
+  end loop;
+end
+$$;
+comment on function fencepost_private.await_tasks(fencepost_private.due_task[], timestamptz) is 'Lets tasks that are no jobs begin to wait; returns those that end at once.';
