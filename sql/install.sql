@@ -70,6 +70,15 @@
 --!include jobs/step.sql
 --!include jobs/suspend.sql
 
+-- What people read
+--!include views/leases.sql
+--!include views/jobs.sql
+--!include views/attempts.sql
+--!include views/job_events.sql
+--!include views/dead_letter.sql
+--!include views/workers.sql
+--!include views/types.sql
+
 -- Operating: counters, housekeeping, settings, answers to "why"
 --!include operate/depth.sql
 --!include operate/ensure_partitions.sql
