@@ -34,6 +34,8 @@ await withServer(
       cross join lateral public.plpgsql_check_function_tb(p.oid, fatal_errors => false, extra_warnings => true) c
       where p.pronamespace in ('fencepost'::regnamespace, 'fencepost_private'::regnamespace)
         and p.prorettype <> 'trigger'::regtype
+        -- A query with WITH cannot be performed: its result goes to a variable that nothing reads.
+        and c.message not like 'never read variable%'
       order by 1, 2`)
     await client.end()
     for (const { name, lineno, level, message, detail, hint } of rows) {
