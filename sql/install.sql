@@ -31,6 +31,7 @@
 --!include tables/event.sql
 --!include tables/depth.sql
 --!include tables/housekeeping.sql
+--!include tables/outcome.sql
 
 -- Jobs: helpers first, then what callers see
 --!include jobs/hooks.sql
@@ -82,3 +83,10 @@
 -- Operating: counters, housekeeping, settings, answers to "why"
 --!include operate/depth.sql
 --!include operate/ensure_partitions.sql
+--!include operate/fold_depth.sql
+--!include operate/fold_outcomes.sql
+--!include operate/prune_hints.sql
+--!include operate/retire.sql
+--!include operate/drop_partition.sql
+--!include operate/prune_workers.sql
+--!include operate/maintain.sql
