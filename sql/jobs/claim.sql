@@ -21,9 +21,10 @@ declare
   v_status worker_status;
 begin
   perform check_claim(claim.types, claim.max);
-  -- again when it was lost, or said goodbye, while we looked
+  -- Again when it was lost, or said goodbye, while we looked. A claim is a sign of life, written each second at most:
+  -- a worker that never calls heartbeat() has its whole ttl for a job, less that second.
   for v_try in 1..3 loop
-    select w.worker_id, w.ttl, w.types, w.heartbeat_at < v_now - w.ttl / 3 as is_due into v_worker
+    select w.worker_id, w.ttl, w.types, w.heartbeat_at < v_now - least(w.ttl / 3, interval '1 second') as is_due into v_worker
     from worker w
     where w.name = claim.worker and w.status in ('active', 'draining')
     order by w.worker_id desc limit 1;
