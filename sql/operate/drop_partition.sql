@@ -9,6 +9,7 @@ language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 declare
   v_due  record;
@@ -95,6 +96,7 @@ language sql
 volatile
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
   select exists (select from idempotency_key k where k.job_id >= p_first and k.job_id < p_end)
       or exists (select from step s where s.job_id >= p_first and s.job_id < p_end)

@@ -72,6 +72,7 @@ stable
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set jit = off
 as $$
   with here as materialized (
     select f.xmax, pg_current_xact_id_if_assigned()::text::bigint as own from in_flight() f

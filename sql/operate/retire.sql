@@ -19,6 +19,7 @@ volatile
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set jit = off
 as $$
   select exists (select from dead_letter z where z.id >= p_first and z.id < p_end)
       or exists (select from delayed d where d.id >= p_first and d.id < p_end)
