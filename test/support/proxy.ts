@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import net from 'node:net'
 
 /** A TCP proxy before a server, that a test makes misbehave. */
-export interface Proxy extends AsyncDisposable {
+export interface TcpProxy extends AsyncDisposable {
   /** The server's address, through the proxy. */
   readonly url: string
   /** Delays what passes, each way, in ms. */
@@ -16,7 +16,7 @@ export interface Proxy extends AsyncDisposable {
   close(): Promise<void>
 }
 
-export async function startProxy(target: string): Promise<Proxy> {
+export async function startProxy(target: string): Promise<TcpProxy> {
   const { hostname, port } = new URL(target)
   const sockets = new Set<net.Socket>()
   const server = net.createServer((client) => {
