@@ -44,6 +44,7 @@
 --!include jobs/enqueue_batch.sql
 --!include jobs/promote.sql
 --!include jobs/refresh_hint.sql
+--!include jobs/refresh_idle_hints.sql
 --!include jobs/pick_lanes.sql
 --!include jobs/pick_jobs.sql
 --!include jobs/claim_jobs.sql
