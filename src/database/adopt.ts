@@ -74,7 +74,9 @@ async function runOnPostgresJs(
   values: (string | null)[],
 ): Promise<unknown[]> {
   const parameters = values.map((value) => handle.typed(value as never, UNKNOWN))
-  const pending = handle.unsafe(text, parameters as never[]) as { raw(): PromiseLike<RawAnswer> }
+  const pending = handle.unsafe(text, parameters as never[], { prepare: true } as never) as {
+    raw(): PromiseLike<RawAnswer>
+  }
   const answer = await pending.raw()
   const columns = answer.columns ?? []
   const names = columns.map(({ name }) => snakeCase(name))

@@ -22,6 +22,8 @@ export interface ListenerOptions {
   readonly channel?: string
   /** Default `fencepost listener`. */
   readonly applicationName?: string
+  /** How often each connection is asked whether it still works, in ms; it has half of that to answer. Default 10,000. */
+  readonly checkEvery?: number
 }
 
 /** What a worker is told beside its polls. */
@@ -53,12 +55,16 @@ export class Listener extends EventEmitter<ListenerEvents> implements AsyncDispo
   /** @throws FencepostError JE003 when the URL cannot be read */
   constructor(options: ListenerOptions) {
     super()
-    const { channel = 'fencepost', applicationName = 'fencepost listener' } = options
-    const address = parseAddress(options.url)
+    const { channel = 'fencepost' } = options
+    const standing = {
+      address: parseAddress(options.url),
+      applicationName: options.applicationName ?? 'fencepost listener',
+      checkEvery: options.checkEvery ?? 10_000,
+    }
     this.#channel = channel
     this.#state = (options.listen ?? true) ? 'connecting' : 'off'
-    this.session = new Session(address, applicationName)
-    this.#subscription = new Subscription(address, channel, applicationName)
+    this.session = new Session(standing)
+    this.#subscription = new Subscription(channel, standing)
     this.session.on('ready', () => this.#sendProbe())
     this.session.on('lost', (reason) => this.#lost('the sleeping session', reason))
     this.#subscription.on('up', () => this.#sendProbe())

@@ -18,16 +18,21 @@ interface SessionEvents {
 
 /** How long a session's query may take when nothing is said, in ms. */
 const TIMEOUT = 5_000
-/** How often an idle session asks whether the server is still there, in ms. */
-const CHECK_EVERY = 10_000
+
+/** What a connection that stands for long is made of. */
+export interface StandingOptions {
+  readonly address: Address
+  readonly applicationName: string
+  /** How often the server is asked whether it is still there, in ms. It has half of that to answer. */
+  readonly checkEvery: number
+}
 
 /**
  * One connection outside the pool, for what belongs to a session: advisory locks that outlive a statement. It
  * connects again by itself, for as long as it takes, until it is closed. It never rejects unheard.
  */
 export class Session extends EventEmitter<SessionEvents> implements AsyncDisposable {
-  readonly #address: Address
-  readonly #applicationName: string
+  readonly #options: StandingOptions
   readonly #backoff = new Backoff()
   #client: pg.Client | undefined
   #dial: Dial | undefined
@@ -37,10 +42,9 @@ export class Session extends EventEmitter<SessionEvents> implements AsyncDisposa
   #pooled = false
   #closed = false
 
-  constructor(address: Address, applicationName: string) {
+  constructor(options: StandingOptions) {
     super()
-    this.#address = address
-    this.#applicationName = applicationName
+    this.#options = options
   }
 
   /** True while it is connected. */
@@ -119,9 +123,11 @@ export class Session extends EventEmitter<SessionEvents> implements AsyncDisposa
   }
 
   async #connect(): Promise<void> {
+    const { address, checkEvery } = this.#options
+    const check = () => void this.query('select 1', [], { timeout: checkEvery / 2 }).catch(() => {})
     while (!this.#closed) {
-      const dial = new Dial(this.#address, this.#attempts++)
-      const client = new pg.Client(clientConfig(this.#address, this.#applicationName, () => dial))
+      const dial = new Dial(address, this.#attempts++)
+      const client = new pg.Client(clientConfig(this.#options, () => dial))
       this.#dial = dial
       client.on('error', (error) => this.#lose(client, error))
       client.on('end', () => this.#lose(client, new Error('the server closed the connection')))
@@ -132,7 +138,7 @@ export class Session extends EventEmitter<SessionEvents> implements AsyncDisposa
         this.#client = client
         this.#epoch++
         this.#backoff.reset()
-        this.#check = setInterval(() => void this.query('select 1').catch(() => {}), CHECK_EVERY)
+        this.#check = setInterval(check, checkEvery)
         this.emit('ready')
         return
       } catch {
@@ -167,8 +173,7 @@ export class Session extends EventEmitter<SessionEvents> implements AsyncDisposa
 
 /** How node-postgres is told to connect through a {@link Dial}. */
 export function clientConfig(
-  address: Address,
-  applicationName: string,
+  { address, applicationName }: StandingOptions,
   stream: () => Dial,
 ): pg.ClientConfig {
   const { application_name = applicationName, options, ...settings } = address.startup

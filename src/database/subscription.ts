@@ -3,7 +3,7 @@ import pgListen, { type Subscriber } from 'pg-listen'
 import type { Address } from './address.ts'
 import { Backoff } from './backoff.ts'
 import { Dial } from './dial.ts'
-import { clientConfig } from './session.ts'
+import { clientConfig, type StandingOptions } from './session.ts'
 
 interface SubscriptionEvents {
   /** Listening; what was sent before was not heard. */
@@ -14,18 +14,13 @@ interface SubscriptionEvents {
   payload: [payload: unknown]
 }
 
-/** How often the connection is asked whether it still works, in ms, and how long it may take to answer. */
-const CHECK_EVERY = 10_000
-const CHECK_TIMEOUT = 5_000
-
 /**
  * LISTEN on one channel, on a connection of its own, for as long as it takes. pg-listen connects again after a loss;
  * what it does not mend (a first connection that fails, a LISTEN that is refused) is begun anew here.
  */
 export class Subscription extends EventEmitter<SubscriptionEvents> implements AsyncDisposable {
-  readonly #address: Address
+  readonly #options: StandingOptions
   readonly #channel: string
-  readonly #applicationName: string
   readonly #backoff = new Backoff()
   #attempts = 0
   #up = false
@@ -33,11 +28,10 @@ export class Subscription extends EventEmitter<SubscriptionEvents> implements As
   #life: Life | undefined
   #running: Promise<void> | undefined
 
-  constructor(address: Address, channel: string, applicationName: string) {
+  constructor(channel: string, options: StandingOptions) {
     super()
-    this.#address = address
     this.#channel = channel
-    this.#applicationName = applicationName
+    this.#options = options
   }
 
   /** True while notifications are heard. */
@@ -77,16 +71,17 @@ export class Subscription extends EventEmitter<SubscriptionEvents> implements As
 
   /** One subscriber's life: resolves when it is of no more use. */
   async #listen(): Promise<void> {
-    const life = new Life(this.#address, () => this.#attempts++)
+    const { address, checkEvery } = this.#options
+    const life = new Life(address, () => this.#attempts++)
     this.#life = life
     const subscriber: Subscriber = pgListen.default(
       {
-        ...clientConfig(this.#address, this.#applicationName, () => life.dial()),
-        query_timeout: CHECK_TIMEOUT,
+        ...clientConfig(this.#options, () => life.dial()),
+        query_timeout: checkEvery / 2,
       },
       {
         parse,
-        paranoidChecking: CHECK_EVERY,
+        paranoidChecking: checkEvery,
         retryTimeout: Number.POSITIVE_INFINITY,
         retryInterval: () => life.orThrow(this.#backoff.next()),
       },
