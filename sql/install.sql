@@ -32,6 +32,7 @@
 --!include tables/depth.sql
 --!include tables/housekeeping.sql
 --!include tables/outcome.sql
+--!include tables/type_declaration.sql
 
 -- Jobs: helpers first, then what callers see
 --!include jobs/hooks.sql
@@ -80,6 +81,8 @@
 --!include views/dead_letter.sql
 --!include views/workers.sql
 --!include views/types.sql
+--!include views/throughput.sql
+--!include views/steps.sql
 
 -- Operating: counters, housekeeping, settings, answers to "why"
 --!include operate/depth.sql
@@ -91,3 +94,11 @@
 --!include operate/drop_partition.sql
 --!include operate/prune_workers.sql
 --!include operate/maintain.sql
+--!include operate/type_settings.sql
+--!include operate/configure_type.sql
+--!include operate/declare_type.sql
+--!include operate/pause_type.sql
+--!include operate/resume_type.sql
+--!include operate/drain_worker.sql
+--!include operate/stats.sql
+--!include operate/outcome_totals.sql
