@@ -7,6 +7,9 @@ import process from 'node:process'
 import { currentText, installText, root, unlisted } from './includes.mjs'
 import { execute, migrate, schemaSnapshot, withServer } from './scratch.mjs'
 
+/** How much of a difference is told. */
+const LINES = 20
+
 const complaints = unlisted().map((name) => `sql/install.sql does not list ${name}`)
 await withServer(async ({ database }) => {
   const fresh = await database('fresh', installText())
@@ -28,7 +31,8 @@ function difference(left, right, leftName, rightName) {
   const [lines, others] = [left, right].map((text) => text.split('\n'))
   const only = (mine, theirs, name) => {
     const known = new Set(theirs)
-    return mine.filter((line) => !known.has(line)).map((line) => `only in ${name}: ${line}`)
+    const odd = mine.filter((line) => !known.has(line)).map((line) => `only in ${name}: ${line}`)
+    return odd.length > LINES ? [...odd.slice(0, LINES), `… and ${odd.length - LINES} more`] : odd
   }
   return [...only(lines, others, leftName), ...only(others, lines, rightName)]
 }

@@ -2,12 +2,15 @@
 // server of its own and adds it to migrations/committed/, which never changes afterwards.
 
 import { spawnSync } from 'node:child_process'
+import { chmodSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import process from 'node:process'
 import { root } from './includes.mjs'
 import { withServer } from './scratch.mjs'
 
 const program = path.join(root, 'node_modules/graphile-migrate/dist/cli.js')
+
+const committed = path.join(root, 'migrations/committed')
 
 process.exitCode = await withServer(async ({ address, database }) => {
   await database('authoring')
@@ -23,3 +26,6 @@ process.exitCode = await withServer(async ({ address, database }) => {
   })
   return status ?? 1
 })
+
+// graphile-migrate makes them readable to nobody else, who then cannot run a checkout of root's.
+for (const name of readdirSync(committed)) chmodSync(path.join(committed, name), 0o644)

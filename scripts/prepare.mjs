@@ -48,7 +48,14 @@ function installed() {
 function install() {
   say('Installing packages (npm ci)…')
   // NODE_ENV=production would leave out the compiler and the embedded server.
-  const args = ['ci', '--include=dev', '--include=optional', '--no-audit', '--no-fund']
+  const args = [
+    'ci',
+    '--include=dev',
+    '--include=optional',
+    '--no-audit',
+    '--no-fund',
+    '--loglevel=error',
+  ]
   const npm = process.env.npm_execpath
   const result =
     npm !== undefined && path.basename(npm) === 'npm-cli.js'

@@ -18,7 +18,7 @@ if (unknown.length > 0) {
   process.exit(1)
 }
 if (!existsSync(path.join(matrix, 'node_modules/.package-lock.json'))) {
-  const npm = ['ci', '--no-audit', '--no-fund']
+  const npm = ['ci', '--no-audit', '--no-fund', '--loglevel=error']
   const { status } = spawnSync('npm', npm, {
     cwd: matrix,
     stdio: 'inherit',

@@ -31,6 +31,8 @@
 --!include tables/event.sql
 --!include tables/depth.sql
 --!include tables/housekeeping.sql
+--!include tables/outcome.sql
+--!include tables/type_declaration.sql
 
 -- Jobs: helpers first, then what callers see
 --!include jobs/hooks.sql
@@ -43,6 +45,7 @@
 --!include jobs/enqueue_batch.sql
 --!include jobs/promote.sql
 --!include jobs/refresh_hint.sql
+--!include jobs/refresh_idle_hints.sql
 --!include jobs/pick_lanes.sql
 --!include jobs/pick_jobs.sql
 --!include jobs/claim_jobs.sql
@@ -70,6 +73,32 @@
 --!include jobs/step.sql
 --!include jobs/suspend.sql
 
+-- What people read
+--!include views/leases.sql
+--!include views/jobs.sql
+--!include views/attempts.sql
+--!include views/job_events.sql
+--!include views/dead_letter.sql
+--!include views/workers.sql
+--!include views/types.sql
+--!include views/throughput.sql
+--!include views/steps.sql
+
 -- Operating: counters, housekeeping, settings, answers to "why"
 --!include operate/depth.sql
 --!include operate/ensure_partitions.sql
+--!include operate/fold_depth.sql
+--!include operate/fold_outcomes.sql
+--!include operate/prune_hints.sql
+--!include operate/retire.sql
+--!include operate/drop_partition.sql
+--!include operate/prune_workers.sql
+--!include operate/maintain.sql
+--!include operate/type_settings.sql
+--!include operate/configure_type.sql
+--!include operate/declare_type.sql
+--!include operate/pause_type.sql
+--!include operate/resume_type.sql
+--!include operate/drain_worker.sql
+--!include operate/stats.sql
+--!include operate/outcome_totals.sql

@@ -131,15 +131,3 @@ export class FencepostError extends Error {
     this.hint = hint
   }
 }
-
-/** The error as a {@link FencepostError} when it carries a code of the catalogue, else unchanged. */
-export function asFencepostError(error: unknown): unknown {
-  if (error instanceof FencepostError || !(error instanceof Error)) return error
-  const { code, detail, hint } = error as Error & {
-    code?: unknown
-    detail?: string
-    hint?: string
-  }
-  if (!isErrorCode(code)) return error
-  return new FencepostError(code, error.message, { detail, hint, cause: error })
-}

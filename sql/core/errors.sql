@@ -26,6 +26,8 @@ insert into fencepost_private.error_code (code, name, meaning) values
 create function fencepost_private.raise_error(p_code text, p_message text, p_detail text default null, p_hint text default null)
 returns void
 language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
 as $$
 begin
   raise exception using

@@ -3,6 +3,7 @@
 -- The candidate nearest to what was typed, for "did you mean": shares the first letters, or contains the word.
 create function fencepost_private.did_you_mean(p_word text, p_candidates text[]) returns text
 language sql immutable
+set search_path = fencepost_private, pg_temp
 as $$
   select 'did you mean ' || quote_literal(c.name) || '? '
   from unnest(p_candidates) as c(name)

@@ -1,11 +1,16 @@
 -- Cancels jobs, set-wise: those that wait end at once; for those that run it is recorded, and their workers are told.
 -- Jobs that are dead-lettered or have ended are passed over.
--- Locks: the rows of the places that hold them.
+-- Locks: the rows of the places that hold them, in id order.
 create function fencepost_private.cancel_jobs(p_ids bigint[], p_reason text, p_now timestamptz)
 returns table (job_id bigint, verdict text)
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -58,7 +63,8 @@ begin
   return query
   select u.id, 'cancelled'::text from unnest(v_ended) as u(id)
   union all
-  select l.id, 'cancel_requested' from lease l where l.id = any (p_ids);   -- also those that had been asked before
+  -- also those that had been asked before; not one that was claimed again while we looked
+  select l.id, 'cancel_requested' from lease l where l.id = any (p_ids) and l.cancel_requested_at is not null;
 end
 $$;
 comment on function fencepost_private.cancel_jobs(bigint[], text, timestamptz)

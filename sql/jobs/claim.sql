@@ -4,7 +4,8 @@
 -- not its own any more. Call heartbeat() at least every third of the ttl while jobs run, or give a ttl that is some
 -- seconds longer than any job takes. Types that nobody has enqueued yet simply have no jobs.
 --
--- Locks: none that it waits for. Errors: JE003; JE010 is not raised (a lost worker starts anew).
+-- Locks: none that it waits for, but the worker's own row when a heartbeat is due. Errors: JE003; JE010 only if the name
+-- is lost again and again while it claims (a lost worker starts anew).
 create function fencepost.claim(worker text, types text[], max int default 1, ttl interval default null)
 returns table (job_id bigint, token int, type text, attempt int, max_attempts int, payload jsonb, headers jsonb, priority int,
                tenant text, idempotency_key text, created_at timestamptz, deadline timestamptz, run_id bigint, task_id bigint)
@@ -17,24 +18,34 @@ declare
   v_now    timestamptz := fencepost_private.now();
   v_worker record;
   v_id     int;
+  v_status worker_status;
 begin
   perform check_claim(claim.types, claim.max);
-  select w.worker_id, w.ttl, w.types, w.heartbeat_at into v_worker
-  from worker w
-  where w.name = claim.worker and w.status in ('active', 'draining')
-  order by w.worker_id desc limit 1;
-  if not found then
-    v_id := fencepost.register_worker(claim.worker, types => claim.types, ttl => coalesce(claim.ttl, interval '30 seconds'));
-  else
-    v_id := v_worker.worker_id;
-    -- each second, not each third of the ttl: a worker that never heartbeats has a whole ttl from its claim on
-    if v_worker.heartbeat_at < v_now - least(v_worker.ttl / 3, interval '1 second') or v_worker.ttl <> claim.ttl or not v_worker.types @> claim.types then
-      update worker w
-      set heartbeat_at = v_now, suspect_at = null, ttl = coalesce(claim.ttl, w.ttl), types = claim.types
-      where w.worker_id = v_id and w.status in ('active', 'draining');
+  -- Again when it was lost, or said goodbye, while we looked. A claim is a sign of life, written each second at most:
+  -- a worker that never calls heartbeat() has its whole ttl for a job, less that second.
+  for v_try in 1..3 loop
+    select w.worker_id, w.ttl, w.types, w.heartbeat_at < v_now - least(w.ttl / 3, interval '1 second') as is_due into v_worker
+    from worker w
+    where w.name = claim.worker and w.status in ('active', 'draining')
+    order by w.worker_id desc limit 1;
+    if not found then
+      v_id := fencepost.register_worker(claim.worker, types => claim.types, ttl => coalesce(claim.ttl, interval '30 seconds'));
+    else
+      v_id := v_worker.worker_id;
+      -- types are added as they come and told anew with each heartbeat: a row that is written often costs all who read it
+      if v_worker.is_due or v_worker.ttl <> claim.ttl or not v_worker.types @> claim.types then
+        update worker w
+        set heartbeat_at = v_now, suspect_at = null, ttl = coalesce(claim.ttl, w.ttl),
+            types = case when v_worker.is_due then claim.types else array(select unnest(w.types) union select unnest(claim.types)) end
+        where w.worker_id = v_id and w.status in ('active', 'draining');
+      end if;
     end if;
-  end if;
-  if not enter_worker(v_id) then
+    v_status := status_for_claim(v_id);
+    exit when v_status in ('active', 'draining');
+  end loop;
+  if v_status is null or v_status in ('lost', 'stopped') then
+    perform raise_worker_lost(claim.worker, v_status);
+  elsif v_status = 'draining' then
     return;
   end if;
 
@@ -70,10 +81,9 @@ $$;
 comment on function fencepost_private.check_claim(text[], int) is 'Raises JE003 when a claim makes no sense, or runs outside READ COMMITTED.';
 
 -- Opens a worker's claim: takes its shared lock, then reads its status, in this order. The final sweep of an ended
--- worker takes the lock exclusively, so a claim that commits late is swept too. True: go on. False: it is draining.
--- Errors: JE010 when the worker is lost, stopped or unknown.
-create function fencepost_private.enter_worker(p_worker_id int)
-returns boolean
+-- worker takes the lock exclusively, so a claim that commits late is swept too. Null: unknown, or being swept.
+create function fencepost_private.status_for_claim(p_worker_id int)
+returns fencepost_private.worker_status
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
@@ -84,6 +94,22 @@ begin
   if pg_try_advisory_xact_lock_shared(lock_worker(), p_worker_id) then
     select w.status into v_status from worker w where w.worker_id = p_worker_id;
   end if;
+  return v_status;
+end
+$$;
+comment on function fencepost_private.status_for_claim(int) is 'Locks a worker against its final sweep and returns its status; null when it is unknown or being swept.';
+
+-- The same for a worker that must be present. True: it may claim. False: it is draining.
+-- Errors: JE010 when the worker is lost, stopped or unknown.
+create function fencepost_private.enter_worker(p_worker_id int)
+returns boolean
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_status worker_status := status_for_claim(p_worker_id);
+begin
   if v_status is null or v_status in ('lost', 'stopped') then
     perform raise_worker_lost(p_worker_id::text, v_status);
   end if;

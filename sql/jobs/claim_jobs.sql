@@ -25,6 +25,7 @@ declare
   v_got   int;
   v_found tid[];
   v_xid   bigint;
+  v_told  bigint[];
 begin
   -- a claim that a crash forgets would hand its token out again
   if current_setting('synchronous_commit') = 'off' then
@@ -46,6 +47,9 @@ begin
     v_found := pick_jobs(v_lane.lane_id, v_hint, v_limit);
     if cardinality(v_found) > 0 then
       v_xid := xid();
+      if v_lane.publish_started then
+        v_told := array(select r.id from ready r where r.ctid = any (v_found) order by r.xid, r.id);
+      end if;
       return query
       with taken as (
         delete from ready r where r.ctid = any (v_found) returning r.*
@@ -67,7 +71,7 @@ begin
       v_left := v_left - v_got;
       insert into depth_delta (type_id, xid, ready, running) values (v_lane.type_id, v_xid, -v_got, v_got);
       if v_lane.publish_started then
-        perform tell_started(v_lane.lane_id, p_worker_id, p_now);
+        perform tell_started(v_told, p_now);
       end if;
     end if;
 
@@ -81,8 +85,8 @@ $$;
 comment on function fencepost_private.claim_jobs(int, text[], int, timestamptz)
   is 'Leases up to p_max jobs of these types to a worker, each under a new token. Never waits.';
 
--- For types that publish job.started: an event for each lease that this worker took at this instant.
-create function fencepost_private.tell_started(p_lane_id int, p_worker_id int, p_now timestamptz)
+-- For types that publish job.started: an event for each of these leases, in order.
+create function fencepost_private.tell_started(p_ids bigint[], p_now timestamptz)
 returns void
 language sql
 volatile
@@ -90,7 +94,8 @@ set search_path = fencepost_private, pg_temp
 as $$
   insert into event (xid, at, tenant, kind, lane_id, job_id, run_id, task_id, attempt, token, worker_id, ready_at, started_at)
   select xid(), p_now, l.tenant, 'job.started', l.lane_id, l.id, l.run_id, l.task_id, l.attempts, l.token, l.worker_id, l.ready_at, l.started_at
-  from lease l
-  where l.worker_id = p_worker_id and l.started_at = p_now and l.lane_id = p_lane_id
+  from unnest(p_ids) with ordinality as u(id, ordinal)
+  join lease l on l.id = u.id
+  order by u.ordinal
 $$;
-comment on function fencepost_private.tell_started(int, int, timestamptz) is 'Writes job.started for the leases that a worker took at one instant from one lane.';
+comment on function fencepost_private.tell_started(bigint[], timestamptz) is 'Writes job.started for these leases.';

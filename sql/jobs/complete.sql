@@ -9,9 +9,13 @@ volatile
 security definer
 set search_path = fencepost_private, pg_temp
 as $$
+declare
+  v_done bigint[];
 begin
   perform check_results(array[complete.job_id], array[complete.result]);
-  if complete_jobs(array[complete.job_id], array[complete.token], array[complete.result], null, fencepost_private.now()) = '{}' then
+  select c.done_ids into v_done
+  from complete_jobs(array[complete.job_id], array[complete.token], array[complete.result], null, fencepost_private.now()) as c;
+  if cardinality(v_done) = 0 then
     perform raise_lease_lost(complete.job_id, complete.token);
   end if;
 end

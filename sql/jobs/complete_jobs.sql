@@ -1,8 +1,8 @@
 -- Ends attempts well, set-wise: deletes their leases, writes one event each. Whoever does not hold (job, token) is
--- passed over; with p_worker_id the lease must also be that worker's. Returns the accepted jobs.
+-- passed over; with p_worker_id the lease must also be that worker's. Returns the accepted pairs, two empty arrays if none.
 -- Locks: the leases, in id order.
-create function fencepost_private.complete_jobs(p_ids bigint[], p_tokens int[], p_results jsonb[], p_worker_id int, p_now timestamptz)
-returns bigint[]
+create function fencepost_private.complete_jobs(
+  p_ids bigint[], p_tokens int[], p_results jsonb[], p_worker_id int, p_now timestamptz, out done_ids bigint[], out done_tokens int[])
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
@@ -14,11 +14,12 @@ set jit = off
 as $$
 declare
   v_xid   bigint;
-  v_done  bigint[];
   v_types int[];
 begin
+  done_ids := '{}'::bigint[];
+  done_tokens := '{}'::int[];
   if p_ids is null or cardinality(p_ids) = 0 then
-    return '{}'::bigint[];
+    return;
   end if;
   perform lock_runs_of(p_ids);
   v_xid := xid();
@@ -39,17 +40,17 @@ begin
     group by l.type_id
     returning type_id
   )
-  select (select array_agg(e.id) from ended e), (select array_agg(c.type_id) from counted c) into v_done, v_types;
-  if v_done is null then
-    return '{}'::bigint[];
+  select coalesce(array_agg(e.id), '{}'), coalesce(array_agg(e.token), '{}'), (select array_agg(c.type_id) from counted c)
+    into done_ids, done_tokens, v_types
+  from ended e;
+  if v_types is not null then
+    perform jobs_ended(done_ids);
+    perform wake_limited(v_types);
   end if;
-  perform jobs_ended(v_done);
-  perform wake_limited(v_types);
-  return v_done;
 end
 $$;
 comment on function fencepost_private.complete_jobs(bigint[], int[], jsonb[], int, timestamptz)
-  is 'Completes the attempts named by (job, token) and returns the accepted jobs; stale pairs are passed over.';
+  is 'Completes the attempts named by (job, token) and returns the accepted pairs; stale ones are passed over.';
 
 -- A slot came free: wakes who sleeps for those of these types that have a limit.
 create function fencepost_private.wake_limited(p_type_ids int[])
@@ -68,30 +69,38 @@ end
 $$;
 comment on function fencepost_private.wake_limited(int[]) is 'Wakes workers that sleep for those of these types whose max_running may have held them back.';
 
--- Refuses a result that is too large for its type. Errors: JE006.
-create function fencepost_private.check_results(p_ids bigint[], p_results jsonb[])
+-- Refuses a result (or step, or progress) that is larger than a payload of its type may be. Errors: JE006.
+create function fencepost_private.check_results(p_ids bigint[], p_results jsonb[], p_what text default 'result')
 returns void
 language plpgsql
 stable
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
 as $$
 declare
   v record;
 begin
+  if p_results is null then
+    return;
+  end if;
   select u.id, octet_length(u.result::text) as bytes, t.max_payload_bytes into v
-  from unnest(p_ids, coalesce(p_results, '{}')) as u(id, result)
+  from unnest(p_ids, p_results) as u(id, result)
   join lease l on l.id = u.id
   join lane n on n.lane_id = l.lane_id
   join job_type t on t.type_id = n.type_id
-  where pg_column_size(u.result) > 2000 and octet_length(u.result::text) > t.max_payload_bytes
+  where octet_length(u.result::text) > t.max_payload_bytes
   limit 1;
   if found then
-    perform raise_error('JE006', format('the result of job %s is too large', v.id), format('received %s bytes; the limit is %s', v.bytes, v.max_payload_bytes),
+    perform raise_error('JE006', format('the %s of job %s is too large', p_what, v.id), format('received %s bytes; the limit is %s', v.bytes, v.max_payload_bytes),
       'Store large data elsewhere and return a reference to it, or raise max_payload_bytes of the type.');
   end if;
 end
 $$;
-comment on function fencepost_private.check_results(bigint[], jsonb[]) is 'Raises JE006 for the first result that is larger than its type allows.';
+comment on function fencepost_private.check_results(bigint[], jsonb[], text) is 'Raises JE006 for the first result that is larger than its type allows.';
 
 -- Both arrays of a batch must name pairs. Errors: JE003.
 create function fencepost_private.check_pairs(p_ids bigint[], p_tokens int[], p_what text)

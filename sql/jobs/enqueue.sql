@@ -36,7 +36,8 @@ declare
   v_id   bigint;
 begin
   select e.lane_id, e.type_id into v_lane from ensure_lane(enqueue.type, enqueue.priority) as e;
-  perform check_job_options(enqueue.run_at, enqueue.delay, enqueue.idempotency_key, enqueue.max_attempts, enqueue.timeout, enqueue.headers);
+  perform check_job_options(enqueue.run_at, enqueue.delay, enqueue.idempotency_key, enqueue.max_attempts, enqueue.timeout, enqueue.headers,
+                            enqueue.tenant);
 
   v_job.id := nextval('job_id_seq');
   v_job.ordinal := 1;
@@ -59,7 +60,8 @@ comment on function fencepost.enqueue(text, jsonb, int, timestamptz, interval, t
 
 -- What every enqueue checks of a job's options. Errors: JE003, naming the option.
 create function fencepost_private.check_job_options(
-  p_run_at timestamptz, p_delay interval, p_idempotency_key text, p_max_attempts int, p_timeout interval, p_headers jsonb, p_where text default '')
+  p_run_at timestamptz, p_delay interval, p_idempotency_key text, p_max_attempts int, p_timeout interval, p_headers jsonb,
+  p_tenant text default null, p_where text default '')
 returns void
 language plpgsql
 immutable
@@ -68,7 +70,8 @@ as $$
 declare
   v_problem text[];
 begin
-  if p_run_at is null and p_delay is null and p_idempotency_key is null and p_max_attempts is null and p_timeout is null and p_headers is null then
+  if p_run_at is null and p_delay is null and p_idempotency_key is null and p_max_attempts is null and p_timeout is null and p_headers is null
+     and p_tenant is null then
     return;
   end if;
   v_problem := case
@@ -76,21 +79,27 @@ begin
       array['give run_at or delay, not both', format('run_at = %s, delay = %s', p_run_at, p_delay), 'Use run_at for a moment, delay for a time from now.']
     when p_delay < interval '0' then
       array['the delay must not be negative', format('delay = %s', p_delay), 'Leave it out to run at once.']
+    when p_delay > interval '100 years' then
+      array['the delay must be at most 100 years', format('delay = %s', p_delay), 'To hold work back without an end, pause the type.']
     when not isfinite(p_run_at) then
       array['run_at must be a moment in time', format('run_at = %s', p_run_at), 'To hold work back without an end, pause the type.']
     when length(p_idempotency_key) not between 1 and 500 then
       array['the idempotency key must have 1 to 500 characters', format('%s characters', length(p_idempotency_key)), 'Hash a longer key.']
     when p_max_attempts not between 1 and 1000000 then
       array['max_attempts must be at least 1', format('max_attempts = %s', p_max_attempts), 'Use 1 for a job that must not be tried again.']
-    when p_timeout <= interval '0' then
-      array['the timeout must be longer than nothing', format('timeout = %s', p_timeout), 'Leave it out for no limit.']
+    when p_timeout <= interval '0' or p_timeout > interval '100 years' then
+      array['the timeout must be longer than nothing, and at most 100 years', format('timeout = %s', p_timeout), 'Leave it out for no limit.']
     when jsonb_typeof(p_headers) <> 'object' then
       array['headers must be a JSON object', format('headers = %s', left(p_headers::text, 200)), 'For example {"traceparent": "…"}.']
+    when octet_length(p_headers::text) > 65536 then
+      array['headers must not exceed 64 KiB', format('%s bytes', octet_length(p_headers::text)), 'They are for metadata: data belongs into the payload.']
+    when length(p_tenant) > 100 then
+      array['the tenant must have at most 100 characters', format('%s characters', length(p_tenant)), 'Use a short name or number of the tenant.']
   end;
   if v_problem is not null then
     perform raise_error('JE003', p_where || v_problem[1], 'received ' || v_problem[2], v_problem[3]);
   end if;
 end
 $$;
-comment on function fencepost_private.check_job_options(timestamptz, interval, text, int, interval, jsonb, text)
+comment on function fencepost_private.check_job_options(timestamptz, interval, text, int, interval, jsonb, text, text)
   is 'Raises JE003 for the first option of a new job that makes no sense.';

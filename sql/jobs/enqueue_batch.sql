@@ -17,7 +17,7 @@ begin
     return '{}'::bigint[];
   end if;
   select e.lane_id, e.type_id into v_lane from ensure_lane(enqueue_batch.type, enqueue_batch.priority) as e;
-  perform check_job_options(null, enqueue_batch.delay, null, null, null, null);
+  perform check_job_options(null, enqueue_batch.delay, null, null, null, null, enqueue_batch.tenant);
 
   select array_agg(e.job_id) into v_ids
   from enqueue_rows(array(

@@ -44,9 +44,9 @@ begin
   end;
 
   perform check_lane(r.type, coalesce(r.priority, 5), format('job %s of the list: ', e.ordinal)),
-          check_job_options(r.run_at, r.delay, r.idempotency_key, r.max_attempts, r.timeout, nullif(r.headers, 'null'), format('job %s of the list: ', e.ordinal))
+          check_job_options(r.run_at, r.delay, r.idempotency_key, r.max_attempts, r.timeout, r.headers, r.tenant, format('job %s of the list: ', e.ordinal))
   from jsonb_array_elements(enqueue_many.jobs) with ordinality as e(item, ordinal)
-  cross join lateral jsonb_to_record(e.item) as r(type text, priority int, run_at timestamptz, delay interval, idempotency_key text, max_attempts int, timeout interval, headers jsonb);
+  cross join lateral jsonb_to_record(e.item) as r(type text, priority int, run_at timestamptz, delay interval, idempotency_key text, max_attempts int, timeout interval, headers jsonb, tenant text);
 
   -- each lane once, in name order, so that two lists that make the same new types do not deadlock
   v_rows := array(

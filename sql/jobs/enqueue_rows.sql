@@ -1,7 +1,8 @@
 -- The one way into the engine: every public enqueue, and later runs, schedules and batches, end here.
 --
 -- Stores these jobs, in order, and wakes who sleeps for them; all or nothing.
--- A job whose idempotency key is taken is not stored: its row says which job has the key, and created = false.
+-- A job whose idempotency key is taken is not stored: its row says which job has the key, and created = false. That
+-- holds also while the type is closed or full: sending a job again is no new job.
 -- Locks: rows of idempotency_key that it inserts, in key order; waits for a concurrent enqueue of the same key.
 -- Errors: JE005 (key taken by another payload), JE006 (payload), JE007 (type closed or full).
 create function fencepost_private.enqueue_rows(p_jobs fencepost_private.new_job[], p_now timestamptz)
@@ -10,6 +11,8 @@ language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 set jit = off
@@ -32,17 +35,20 @@ begin
          bool_or(t.publish_enqueued), bool_or(j.idempotency_key is not null), max(j.id)
     into v_suspect, v_publish, v_keyed, v_last
   from unnest(p_jobs) as j join job_type t on t.type_id = j.type_id;
-  if v_suspect then
-    perform check_new_jobs(p_jobs);
-  end if;
   if v_keyed then
     v_known := claim_keys(p_jobs);
     if v_known <> '{}' then
       v_jobs := array(select j from unnest(p_jobs) as j where not v_known ? j.ordinal::text order by j.ordinal);
     end if;
   end if;
+  if v_suspect then
+    perform check_new_jobs(v_jobs);
+  end if;
 
   if cardinality(v_jobs) > 0 then
+    if v_last / 10000 <> (v_last - cardinality(v_jobs)) / 10000 then
+      perform ensure_partitions();
+    end if;
     v_xid := xid();
     with given as materialized (
       select j.*, j.available_at > p_now as is_later from unnest(v_jobs) as j
@@ -70,9 +76,6 @@ begin
       where t.publish_enqueued;
     end if;
     perform wake(v_types);
-    if v_last / 10000 <> (v_last - cardinality(v_jobs)) / 10000 then
-      perform ensure_partitions();
-    end if;
   end if;
 
   if v_known = '{}' then
@@ -168,16 +171,23 @@ begin
     exit when not v_missing;   -- else a key was retired between the two statements: take it now
   end loop;
 
-  select j.ordinal, j.idempotency_key, k.job_id into v_clash
-  from unnest(p_jobs) as j
-  join idempotency_key k on k.tenant = j.tenant and k.type_id = j.type_id and k.key = j.idempotency_key
-  left join job b on b.id = k.job_id
-  left join unnest(p_jobs) as o on o.id = k.job_id
-  where k.job_id <> j.id and coalesce(b.payload, o.payload) is distinct from j.payload
-  order by j.ordinal
+  if v_known = '{}' then
+    return v_known;
+  end if;
+  -- the job that has the key is stored already, or is the first of this list that named it
+  select s.ordinal, s.key, s.job_id into v_clash
+  from (
+    select j.ordinal, j.id, j.payload, k.key, k.job_id,
+           first_value(j.payload) over (partition by k.tenant, k.type_id, k.key order by j.ordinal) as first_payload
+    from unnest(p_jobs) as j
+    join idempotency_key k on k.tenant = j.tenant and k.type_id = j.type_id and k.key = j.idempotency_key
+  ) as s
+  left join job b on b.id = s.job_id
+  where s.job_id <> s.id and coalesce(b.payload, s.first_payload) is distinct from s.payload
+  order by s.ordinal
   limit 1;
   if found then
-    perform raise_error('JE005', format('idempotency key %s was already used with another payload', quote_literal(v_clash.idempotency_key)),
+    perform raise_error('JE005', format('idempotency key %s was already used with another payload', quote_literal(v_clash.key)),
       format('job %s of the list; the key belongs to job %s', v_clash.ordinal, v_clash.job_id),
       'Send the same payload to get the same job, or use another key.');
   end if;

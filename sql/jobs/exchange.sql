@@ -1,7 +1,7 @@
 -- A worker's whole round in one transaction: results in, new work out.
 --
--- In this order: a heartbeat if one is due (with the jobs that still run); the completed and the failed attempts are
--- settled; new jobs are claimed. Results are fenced by (job, token) and by the worker's number.
+-- In this order: the completed and the failed attempts are settled; new jobs are claimed; a heartbeat is written if one
+-- is due, with the jobs that still run. Results are fenced by (job, token) and by the worker's number.
 --
 --   completed_ids, completed_tokens, completed_results          attempts that went well
 --   failed_ids, failed_tokens, failed_errors, failed_details,
@@ -35,7 +35,7 @@ declare
   v_now    timestamptz := fencepost_private.now();
   v_active boolean;
   v_due    boolean;
-  v_done   bigint[];
+  v_done   record;
 begin
   perform check_claim(exchange.types, exchange.max);
   perform check_pairs(exchange.completed_ids, exchange.completed_tokens, 'exchange (completed)');
@@ -43,6 +43,42 @@ begin
   perform check_pairs(exchange.running_ids, exchange.running_tokens, 'exchange (running)');
   v_active := enter_worker(exchange.worker_id);
 
+  -- results of both kinds: their leases are locked in one order, together
+  if cardinality(exchange.completed_ids) > 0 and cardinality(exchange.failed_ids) > 0 then
+    perform hold_leases(exchange.completed_ids || exchange.failed_ids);
+  end if;
+  if cardinality(exchange.completed_ids) > 0 then
+    perform check_results(exchange.completed_ids, exchange.completed_results);
+    select c.done_ids, c.done_tokens into v_done
+    from complete_jobs(exchange.completed_ids, exchange.completed_tokens, exchange.completed_results, exchange.worker_id, v_now) as c;
+    if cardinality(v_done.done_ids) < cardinality(exchange.completed_ids) then
+      return query
+      select 'lost', c.id, c.token, null::text, null::int, null::int, null::jsonb, null::jsonb, null::int, null::text, null::text,
+             null::timestamptz, null::timestamptz, null::bigint, null::bigint
+      from unnest(exchange.completed_ids, exchange.completed_tokens) as c(id, token)
+      where not exists (select from unnest(v_done.done_ids, v_done.done_tokens) as d(id, token) where d.id = c.id and d.token = c.token);
+    end if;
+  end if;
+
+  if cardinality(exchange.failed_ids) > 0 then
+    return query
+    with settled as (
+      select f.job_id, f.token, f.verdict
+      from fail_jobs(exchange.failed_ids, exchange.failed_tokens, exchange.failed_errors, exchange.failed_details,
+                     exchange.failed_retry_in, exchange.failed_permanent, exchange.worker_id, 'failed', v_now) as f
+    )
+    select coalesce(s.verdict, 'lost'), f.id, f.token, null::text, null::int, null::int, null::jsonb, null::jsonb, null::int, null::text, null::text,
+           null::timestamptz, null::timestamptz, null::bigint, null::bigint
+    from unnest(exchange.failed_ids, exchange.failed_tokens) as f(id, token)
+    left join settled s on s.job_id = f.id and s.token = f.token;
+  end if;
+
+  if v_active and exchange.max > 0 then
+    return query
+    select 'run', c.* from claim_jobs(exchange.worker_id, exchange.types, exchange.max, v_now) as c;
+  end if;
+
+  -- last, so that the worker's row is not locked while we wait for a lease, and heartbeats go on
   select w.heartbeat_at < v_now - w.ttl / 3 into v_due from worker w where w.worker_id = exchange.worker_id;
   if v_due then
     return query
@@ -50,37 +86,22 @@ begin
            null::timestamptz, null::timestamptz, null::bigint, null::bigint
     from beat(exchange.worker_id, null, exchange.running_ids, exchange.running_tokens, v_now) as b;
   end if;
-
-  if cardinality(exchange.completed_ids) > 0 then
-    perform check_results(exchange.completed_ids, exchange.completed_results);
-    v_done := complete_jobs(exchange.completed_ids, exchange.completed_tokens, exchange.completed_results, exchange.worker_id, v_now);
-    if cardinality(v_done) < cardinality(exchange.completed_ids) then
-      return query
-      select 'lost', c.id, c.token, null::text, null::int, null::int, null::jsonb, null::jsonb, null::int, null::text, null::text,
-             null::timestamptz, null::timestamptz, null::bigint, null::bigint
-      from unnest(exchange.completed_ids, exchange.completed_tokens) as c(id, token)
-      where not c.id = any (v_done);
-    end if;
-  end if;
-
-  if cardinality(exchange.failed_ids) > 0 then
-    return query
-    with settled as (
-      select f.job_id, f.verdict
-      from fail_jobs(exchange.failed_ids, exchange.failed_tokens, exchange.failed_errors, exchange.failed_details,
-                     exchange.failed_retry_in, exchange.failed_permanent, exchange.worker_id, 'failed', v_now) as f
-    )
-    select coalesce(s.verdict, 'lost'), f.id, f.token, null::text, null::int, null::int, null::jsonb, null::jsonb, null::int, null::text, null::text,
-           null::timestamptz, null::timestamptz, null::bigint, null::bigint
-    from unnest(exchange.failed_ids, exchange.failed_tokens) as f(id, token)
-    left join settled s on s.job_id = f.id;
-  end if;
-
-  if v_active and exchange.max > 0 then
-    return query
-    select 'run', c.* from claim_jobs(exchange.worker_id, exchange.types, exchange.max, v_now) as c;
-  end if;
 end
 $$;
 comment on function fencepost.exchange(int, bigint[], int[], jsonb[], bigint[], int[], text[], jsonb[], interval[], boolean[], bigint[], int[], text[], int)
   is 'One round of a worker in one transaction: heartbeat if due, settle results, claim new work; returns directives and jobs. Raises JE003, JE006, JE010.';
+
+-- Locks leases against their end, in id order, before they are ended in groups.
+create function fencepost_private.hold_leases(p_ids bigint[])
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+begin
+  perform from lease l where l.id = any (p_ids) order by l.id for update;
+end
+$$;
+comment on function fencepost_private.hold_leases(bigint[]) is 'Locks these leases in id order, to the end of the transaction.';

@@ -30,7 +30,8 @@ begin
   perform lock_runs_of(p_ids);
   v_xid := xid();
   with given as materialized (
-    select u.id, u.token, clipped(coalesce(u.error, 'unknown error')) as error, u.details, u.retry_in, coalesce(u.permanent, false) as permanent
+    select u.id, u.token, clipped(coalesce(u.error, 'unknown error')) as error, u.retry_in, coalesce(u.permanent, false) as permanent,
+           case when pg_column_size(u.details) > 65536 then to_jsonb(clipped(u.details::text)) else u.details end as details
     from unnest(p_ids, p_tokens, coalesce(p_errors, '{}'), coalesce(p_details, '{}'), coalesce(p_retry_in, '{}'), coalesce(p_permanent, '{}'))
          as u(id, token, error, details, retry_in, permanent)
     order by u.id
@@ -46,7 +47,7 @@ begin
            case when e.cancel_requested_at is not null and p_outcome = 'failed' then 'cancelled'
                 when p_outcome = 'failed' and e.deadline <= p_now then 'timed_out'
                 else p_outcome end as outcome,
-           p_now + coalesce(case when e.retry_in < interval '0' then interval '0' else e.retry_in end,   -- greatest() passes over nulls
+           p_now + coalesce(case when e.retry_in < interval '0' then interval '0' when e.retry_in > interval '100 years' then interval '100 years' else e.retry_in end,
                             case when p_outcome = 'lease_expired' then interval '0' end,
                             retry_delay(e.attempts, t.backoff_base, t.backoff_factor, t.backoff_cap, t.backoff_jitter)) as again_at
     from ended e

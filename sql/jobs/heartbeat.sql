@@ -4,7 +4,8 @@
 --   cancel   someone asked to cancel it: abort its handler, then fail or complete it
 --   timeout  its time is up: abort its handler; the engine is about to take it back
 --   drain    (without a job) an operator asks the worker to finish what it has and take nothing new
--- A short transaction of its own. Locks: the worker's row, and leases older than a ttl.
+-- Without worker_id the name means its present incarnation, the latest if several hosts share it.
+-- A short transaction of its own. Locks: the worker's row; leases older than a ttl, SKIP LOCKED.
 -- Errors: JE003; JE010 when the worker is lost, stopped or unknown.
 create function fencepost.heartbeat(worker text, job_ids bigint[] default '{}', tokens int[] default '{}', worker_id int default null)
 returns table (job_id bigint, directive text)
@@ -19,7 +20,13 @@ declare
 begin
   perform check_pairs(heartbeat.job_ids, heartbeat.tokens, 'heartbeat');
   if v_id is null then
-    select w.worker_id into v_id from worker w where w.name = heartbeat.worker order by w.worker_id desc limit 1;
+    select w.worker_id into v_id
+    from worker w
+    where w.name = heartbeat.worker and w.status in ('active', 'draining')
+    order by w.worker_id desc limit 1;
+    if not found then
+      select max(w.worker_id) into v_id from worker w where w.name = heartbeat.worker;
+    end if;
   end if;
   return query
   select d.job_id, d.directive from beat(v_id, heartbeat.worker, heartbeat.job_ids, heartbeat.tokens, v_now) as d;
@@ -29,7 +36,8 @@ comment on function fencepost.heartbeat(text, bigint[], int[], int)
   is 'Keeps a worker and its leases alive; returns lost, cancel or timeout for the named jobs that need attention. Raises JE003, JE010.';
 
 -- The heartbeat itself: one row of worker, and seen_at on the named leases that were not stamped for a ttl (so that
--- short jobs pay nothing). Returns directives for the named jobs.
+-- short jobs pay nothing). A lease that is locked is being ended or cancelled: the heartbeat must not wait for that.
+-- Returns directives for the named jobs.
 create function fencepost_private.beat(p_worker_id int, p_name text, p_ids bigint[], p_tokens int[], p_now timestamptz)
 returns table (job_id bigint, token int, directive text)
 language plpgsql
@@ -53,9 +61,12 @@ begin
   end if;
 
   update lease l set seen_at = p_now
-  from (select u.id, u.token from unnest(p_ids, p_tokens) as u(id, token) order by u.id) as held
-  where l.id = held.id and l.token = held.token and l.worker_id = p_worker_id
-    and greatest(l.started_at, l.seen_at) < p_now - v_worker.ttl;
+  where l.id = any (array(
+    select h.id
+    from unnest(p_ids, p_tokens) as held(id, token)
+    join lease h on h.id = held.id and h.token = held.token and h.worker_id = p_worker_id
+    where greatest(h.started_at, h.seen_at) < p_now - v_worker.ttl
+    for no key update of h skip locked));
 
   return query
   select held.id, held.token,

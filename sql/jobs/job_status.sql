@@ -4,6 +4,7 @@ returns text
 language sql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
   select case
     when exists (select from lease l where l.id = p_job_id) then 'running'

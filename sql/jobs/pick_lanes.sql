@@ -1,6 +1,10 @@
 -- Which lanes a claim looks at, in order: highest priority first, and within a priority from a random start, so that
 -- no type starves another. Stops after p_limit lanes that have work: the rows come sorted from the inner query and
 -- the probes of hint and head are made lane by lane. Fairness and weights will replace this function alone.
+--
+-- A lane counts only if a row of it is there: at its watermark, or of a late transaction, or held. That something is
+-- *listed* as late is not enough: while any transaction in the cluster writes for long, it is listed by every lane,
+-- and the first p_limit idle ones would keep a claim from all others.
 create function fencepost_private.pick_lanes(p_types text[], p_limit int)
 returns table (lane_id int, priority smallint, type_id int, type text, max_running int, max_attempts int, timeout interval,
                publish_started boolean, hint fencepost_private.lane_hint)
@@ -37,7 +41,10 @@ begin
     where r.lane_id = l.lane_id and (r.xid, r.id) >= (coalesce((newest.hint).wx, 0), coalesce((newest.hint).wi, 0))
     order by r.xid, r.id limit 1
   ) as head on true
-  where head.id is not null or cardinality((newest.hint).late_x) > 0 or cardinality((newest.hint).held) > 0
+  where head.id is not null
+     or exists (select from unnest((newest.hint).late_x, (newest.hint).late_i) as e(x, first_id)
+                join ready r on r.lane_id = l.lane_id and r.xid = e.x and r.id >= e.first_id)
+     or exists (select from unnest((newest.hint).held) as h(id) join ready r on r.id = h.id and r.lane_id + 0 = l.lane_id)
   limit p_limit;
 end
 $$;

@@ -61,8 +61,8 @@ as $$
       select m.own, 0 from mark m where m.own > 0
       union all
       select l.x, first.id
-      from unnest(p_hint.late_x) as l(x)
-      cross join lateral (select r.id from ready r where r.lane_id = p_lane_id and r.xid = l.x order by r.id limit 1) as first
+      from unnest(p_hint.late_x, p_hint.late_i) as l(x, first_id)
+      cross join lateral (select r.id from ready r where r.lane_id = p_lane_id and r.xid = l.x and r.id >= l.first_id order by r.id limit 1) as first
     ) as u
     where u.x < (select wx from mark)
     group by u.x
@@ -80,7 +80,5 @@ comment on function fencepost_private.refresh_hint(int, fencepost_private.lane_h
 
 create function fencepost_private.no_hint(p_lane_id int) returns fencepost_private.lane_hint
 language sql immutable
-as $$
-  select p_lane_id, 0::bigint, 0::bigint, 0::bigint, '{}'::bigint[], '{}'::bigint[], '{}'::bigint[], '-infinity'::timestamptz, null::timestamptz
-$$;
+return row(p_lane_id, 0, 0, 0, '{}', '{}', '{}', '-infinity', null)::fencepost_private.lane_hint;
 comment on function fencepost_private.no_hint(int) is 'The watermark of a lane about which nothing is known: the beginning.';

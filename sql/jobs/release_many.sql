@@ -1,7 +1,7 @@
 -- Gives attempts back unstarted: the jobs are ready at once, for anyone, and the attempts do not count.
 -- Stale pairs are passed over. Locks: the leases, in id order. Errors: JE003.
 create function fencepost.release_many(job_ids bigint[], tokens int[])
-returns table (job_id bigint)
+returns table (job_id bigint, token int)
 language plpgsql
 volatile
 security definer
@@ -10,11 +10,14 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set jit = off
 as $$
 declare
   v_now   timestamptz := fencepost_private.now();
   v_xid   bigint;
   v_done  bigint[];
+  v_marks int[];
+  v_over  bigint[];
   v_types int[];
 begin
   perform check_pairs(release_many.job_ids, release_many.tokens, 'release_many');
@@ -45,11 +48,14 @@ begin
     from ended e join lane l on l.lane_id = e.lane_id group by l.type_id
     returning type_id
   )
-  select (select array_agg(e.id) from ended e), (select array_agg(c.type_id) from counted c) into v_done, v_types;
-  perform jobs_ended(array(select u.id from unnest(v_done) as u(id) where job_status(u.id) = 'cancelled'));
+  select array_agg(e.id), array_agg(e.token), array_agg(e.id) filter (where e.cancel_requested_at is not null),
+         (select array_agg(c.type_id) from counted c)
+    into v_done, v_marks, v_over, v_types
+  from ended e;
+  perform jobs_ended(v_over);
   perform wake(v_types);
-  return query select unnest(v_done);
+  return query select u.id, u.token from unnest(v_done, v_marks) as u(id, token);
 end
 $$;
 comment on function fencepost.release_many(bigint[], int[])
-  is 'Gives attempts back unstarted, without counting them; returns the accepted jobs. Raises JE003.';
+  is 'Gives attempts back unstarted, without counting them; returns the accepted ones. Raises JE003.';

@@ -60,6 +60,7 @@ create function fencepost_private.lock_place(p_job_id bigint, out place text, ou
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 begin

@@ -29,6 +29,11 @@ returns int
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
 as $$
 declare
   v_xid   bigint;
@@ -67,6 +72,7 @@ $$;
 comment on function fencepost_private.resume_jobs(bigint[], jsonb, timestamptz) is 'Brings these suspended jobs back to work; others are passed over. Returns how many.';
 
 -- Resumes those whose time has come, at most p_limit. A step of maintain().
+-- Locks: the rows it resumes, SKIP LOCKED: a transaction that holds one of them does not stop the housekeeping.
 create function fencepost_private.resume_due(p_limit int default 1000, p_now timestamptz default fencepost_private.now())
 returns bigint
 language plpgsql
@@ -74,7 +80,7 @@ volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_due bigint[] := array(select s.id from suspended s where s.wake_at <= p_now order by s.wake_at limit p_limit);
+  v_due bigint[] := array(select s.id from suspended s where s.wake_at <= p_now order by s.wake_at limit p_limit for update skip locked);
 begin
   if cardinality(v_due) = 0 then
     return 0;

@@ -1,7 +1,7 @@
 -- A handler steps aside to wait: the job leaves its worker, holds no lease and no slot, and comes back under a new
 -- token, at wake_at (or after delay) or when resume() is called, whichever is first. The attempt does not count.
 --   waits_for  a name for what it waits for; resume() stores its data as the step of that name
--- Locks: the lease. Errors: JE001, JE002, JE003.
+-- Locks: the lease. Errors: JE001, JE002, JE003, JE004 (the job is being cancelled).
 create function fencepost.suspend(job_id bigint, token int, wake_at timestamptz default null, delay interval default null, waits_for text default null)
 returns void
 language plpgsql
@@ -16,7 +16,11 @@ declare
   v_xid    bigint;
   v_types  int[];
 begin
-  perform check_job_options(suspend.wake_at, suspend.delay, suspend.waits_for, null, null, null, 'suspend: ');
+  perform check_job_options(suspend.wake_at, suspend.delay, null, null, null, null, null, 'suspend: ');
+  if length(suspend.waits_for) not between 1 and 200 then
+    perform raise_error('JE003', 'waits_for must have 1 to 200 characters', format('received %s characters', length(suspend.waits_for)),
+      'It becomes the name of a step, which resume() records.');
+  end if;
   perform lock_runs_of(array[suspend.job_id]);
   v_xid := xid();
   with ended as (

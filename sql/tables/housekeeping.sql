@@ -25,18 +25,20 @@ comment on column fencepost_private.maintain_step.error is 'Its last error, whil
 
 insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) values
   ( 1, 'create_partitions', 'create_partitions()', '10 seconds', true),
-  ( 2, 'drop_partition',    'drop_partition()',    '10 seconds', true),
+  ( 2, 'drop_partition',    'drop_partition()',    '30 seconds', true),
   ( 3, 'mark_lost',         'mark_lost()',         '0',          false),
   ( 4, 'reclaim',           'reclaim(1000)',       '0',          false),
   ( 5, 'resume_due',        'resume_due(1000)',    '0',          false),
   ( 6, 'promote',           'promote(5000)',       '0',          false),
-  ( 7, 'fold_depth',        'fold_depth()',        '0',          false),
-  ( 8, 'fold_outcomes',     'fold_outcomes()',     '0',          false),
-  ( 9, 'prune_hints',       'prune_hints()',       '10 seconds', false),
-  (10, 'drain_partitions',  'drain_partitions()',  '30 seconds', false),
-  (11, 'retire_jobs',       'retire_jobs()',       '0',          false),
-  (12, 'prune_minutes',     'prune_minutes()',     '1 hour',     false),
-  (13, 'prune_workers',     'prune_workers()',     '1 hour',     false);
+  ( 7, 'refresh_idle_hints', 'refresh_idle_hints()', '0',        false),
+  ( 8, 'fold_depth',        'fold_depth()',        '0',          false),
+  ( 9, 'fold_outcomes',     'fold_outcomes()',     '0',          false),
+  (10, 'prune_hints',       'prune_hints()',       '10 seconds', false),
+  (11, 'drain_partitions',  'drain_partitions()',  '30 seconds', false),
+  (12, 'clear_partition',   'clear_partition()',   '10 seconds', false),
+  (13, 'retire_jobs',       'retire_jobs()',       '0',          false),
+  (14, 'prune_minutes',     'prune_minutes()',     '1 hour',     false),
+  (15, 'prune_workers',     'prune_workers()',     '1 hour',     false);
 
 create table fencepost_private.partition_fate (
   partition  text primary key,

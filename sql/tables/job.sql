@@ -11,7 +11,7 @@ create table fencepost_private.job (
   headers         jsonb,
   idempotency_key text,
   max_attempts    int constraint job_max_attempts_positive check (max_attempts > 0),
-  timeout         interval constraint job_timeout_positive check (timeout > '0'),
+  timeout         interval constraint job_timeout_positive check (timeout > '0' and timeout <= '100 years'),
   created_at      timestamptz not null,
   run_at          timestamptz,
   run_id          bigint,

@@ -5,11 +5,11 @@ create table fencepost_private.job_type (
   type           text not null constraint job_type_name_unique unique
                  constraint job_type_name_well_formed check (type ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}$'),
   max_attempts   int not null default 5 constraint job_type_max_attempts_in_range check (max_attempts between 1 and 1000000),
-  backoff_base   interval not null default '2 seconds' constraint job_type_backoff_base_positive check (backoff_base >= '0'),
+  backoff_base   interval not null default '2 seconds' constraint job_type_backoff_base_positive check (backoff_base between '0' and '100 years'),
   backoff_factor double precision not null default 2 constraint job_type_backoff_factor_in_range check (backoff_factor between 1 and 100),
-  backoff_cap    interval not null default '1 hour' constraint job_type_backoff_cap_positive check (backoff_cap >= '0'),
+  backoff_cap    interval not null default '1 hour' constraint job_type_backoff_cap_positive check (backoff_cap between '0' and '100 years'),
   backoff_jitter double precision not null default 0.5 constraint job_type_backoff_jitter_in_range check (backoff_jitter between 0 and 1),
-  timeout        interval constraint job_type_timeout_positive check (timeout > '0'),
+  timeout        interval constraint job_type_timeout_positive check (timeout > '0' and timeout <= '100 years'),
   max_running    int constraint job_type_max_running_positive check (max_running > 0),
   max_pending    int constraint job_type_max_pending_positive check (max_pending > 0),
   max_payload_bytes int not null default 1048576 constraint job_type_max_payload_in_range check (max_payload_bytes between 2 and 268435456),
@@ -19,7 +19,7 @@ create table fencepost_private.job_type (
   publish_enqueued boolean not null default false,
   publish_started  boolean not null default false,
   dead_letter_alert int not null default 100 constraint job_type_alert_positive check (dead_letter_alert > 0),
-  keep_finished  interval not null default '7 days' constraint job_type_keep_positive check (keep_finished >= '0'),
+  keep_finished  interval not null default '7 days' constraint job_type_keep_positive check (keep_finished between '0' and '100 years'),
   overridden     text[] not null default '{}',
   created_at     timestamptz not null default fencepost_private.now(),
   updated_at     timestamptz not null default fencepost_private.now()

@@ -25,7 +25,7 @@ comment on column fencepost_private.worker.name is 'Name that the process gave i
 comment on column fencepost_private.worker.hostname is 'Where it runs.';
 comment on column fencepost_private.worker.slot is 'Tells processes of one name on one host apart.';
 comment on column fencepost_private.worker.tenant is 'The tenant it works for; empty works for all.';
-comment on column fencepost_private.worker.types is 'Types that it last claimed or declared.';
+comment on column fencepost_private.worker.types is 'Types that it declared or claims.';
 comment on column fencepost_private.worker.ttl is 'How long it may be silent before it is lost.';
 comment on column fencepost_private.worker.status is 'active, draining, lost or stopped.';
 comment on column fencepost_private.worker.started_at is 'When it registered.';

@@ -1,4 +1,4 @@
-import { asFencepostError } from '../errors.ts'
+import { FencepostError, isErrorCode } from '../errors.ts'
 
 /**
  * What is known about the effect of a statement that failed without an answer.
@@ -7,7 +7,7 @@ import { asFencepostError } from '../errors.ts'
  */
 export type Outcome = 'unknown' | 'not_sent'
 
-/** The fields of a server's error that are worth keeping. */
+/** The fields of a server's error that are worth keeping, as postgres.js or as node-postgres names them. */
 interface ServerFields {
   code: string
   message: string
@@ -20,6 +20,10 @@ interface ServerFields {
   table_name?: string
   column_name?: string
   constraint_name?: string
+  schema?: string
+  table?: string
+  column?: string
+  constraint?: string
 }
 
 /** An answer of the server: the statement was refused and had no effect. */
@@ -47,10 +51,10 @@ export class DatabaseError extends Error {
     this.hint = fields.hint || undefined
     this.position = fields.position === undefined ? undefined : Number(fields.position)
     this.where = fields.where
-    this.schema = fields.schema_name
-    this.table = fields.table_name
-    this.column = fields.column_name
-    this.constraint = fields.constraint_name
+    this.schema = fields.schema_name ?? fields.schema
+    this.table = fields.table_name ?? fields.table
+    this.column = fields.column_name ?? fields.column
+    this.constraint = fields.constraint_name ?? fields.constraint
   }
 }
 
@@ -110,22 +114,31 @@ export function isConnectionError(
 /** Makes of what a driver rejected with an error of ours; `outcome` is what a lost connection means. */
 export function translate(error: unknown, outcome: Outcome): Error {
   if (isOurs(error)) return error
-  if (!(error instanceof Error)) {
-    return new ConnectionLostError(String(error), { code: 'UNKNOWN', outcome })
-  }
-  const fields = error as Error & Partial<ServerFields>
-  const { code = 'UNKNOWN' } = fields
-  if (!isServerError(fields)) {
+  const answer = serverErrorOf(error)
+  if (answer === undefined) {
+    const { code = 'UNKNOWN' } = error as { code?: string }
     return new ConnectionLostError(messageOf(error), { code, outcome, cause: error })
   }
-  const answer = new DatabaseError(fields)
-  if (!endsConnection(answer)) return asFencepostError(answer) as Error
-  return new ConnectionLostError(answer.message, {
-    code,
-    outcome,
-    hint: hints[code] ?? answer.hint,
-    cause: answer,
-  })
+  if (!(answer instanceof DatabaseError && endsConnection(answer))) return answer
+  const { code, message } = answer
+  const hint = hints[code] ?? answer.hint
+  return new ConnectionLostError(message, { code, outcome, hint, cause: answer })
+}
+
+/**
+ * The server's answer in what any driver, or a library around one, rejected with: a FencepostError for the
+ * codes of the catalogue, else a DatabaseError; undefined when the server said nothing.
+ */
+export function serverErrorOf(error: unknown): DatabaseError | FencepostError | undefined {
+  for (let each = error; each instanceof Error; each = each.cause) {
+    if (each instanceof DatabaseError || each instanceof FencepostError) return each
+    if (!isServerError(each)) continue
+    const answer = new DatabaseError(each)
+    return isErrorCode(answer.code)
+      ? new FencepostError(answer.code, answer.message, { ...answer, cause: answer })
+      : answer
+  }
+  return undefined
 }
 
 /** True when the server's answer says that this connection is, or soon will be, of no more use. */
@@ -146,13 +159,7 @@ const hints: Record<string, string> = {
 const endings = new Set(['57P01', '57P02', '57P04', '57P05', '25P03', '25P04'])
 
 function isOurs(error: unknown): error is Error {
-  return (
-    error instanceof DatabaseError ||
-    error instanceof ConnectionLostError ||
-    error instanceof QueryTimeoutError ||
-    error instanceof QueryAbortedError ||
-    (error instanceof Error && asFencepostError(error) === error && 'status' in error)
-  )
+  return isConnectionError(error) || error instanceof QueryAbortedError
 }
 
 function isServerError(error: Error & Partial<ServerFields>): error is Error & ServerFields {
@@ -160,8 +167,8 @@ function isServerError(error: Error & Partial<ServerFields>): error is Error & S
 }
 
 /** An AggregateError (all addresses of a host failed) has no message of its own. */
-function messageOf(error: Error): string {
-  if (error.message !== '') return error.message
+function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
   const inner = error instanceof AggregateError ? error.errors : []
-  return inner.map((each) => (each as Error).message).join('; ') || error.name
+  return error.message || inner.map(messageOf).join('; ') || error.name
 }

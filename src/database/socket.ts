@@ -74,7 +74,6 @@ async function asksForTls(socket: net.Socket, signal: AbortSignal): Promise<bool
   socket.once('close', closed)
   try {
     const [answer] = await once(socket, 'data', { signal: AbortSignal.any([signal, ended.signal]) })
-    socket.pause() // what follows belongs to the next reader
     return (answer as Buffer)[0] === 'S'.charCodeAt(0)
   } finally {
     socket.off('close', closed)

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { inject } from 'vitest'
-import { Gathered } from './gathered.ts'
 import { connect, type Database } from '../../src/database/database.ts'
+import { Gathered } from './gathered.ts'
 import { withDatabase } from './launch.ts'
 import { run, TEMPLATE } from './template.ts'
 

@@ -21,6 +21,7 @@ export class Summary implements Reporter {
         print(`  ${(duration / 1000).toFixed(1).padStart(5)} s  ${nameOf(test)}`)
       }
     }
+    const count = (state: string) => tests.filter((test) => test.result().state === state).length
     const skipped = tests.filter((test) => test.result().state === 'skipped')
     if (skipped.length > 0) {
       print(`Skipped: ${skipped.length}`)
@@ -28,7 +29,15 @@ export class Summary implements Reporter {
         print(`  ${String(count).padStart(5)}    ${reason}`)
       }
     }
+    // A test that never ran, because its file or a hook before it failed, has not passed.
+    const failed = count('failed') + count('pending') + modules.filter(neverRan).length
+    print(`${count('passed')} passed, ${failed} failed, ${skipped.length} skipped`)
   }
+}
+
+/** A file that could not even be read has no tests to count. */
+function neverRan(module: TestModule): boolean {
+  return module.state() === 'failed' && [...module.children.allTests()].length === 0
 }
 
 function nameOf(test: TestCase): string {

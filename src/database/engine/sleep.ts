@@ -54,11 +54,17 @@ export function sleepPending(
   return value(db, call('sleep_pending', { horizon }), options)
 }
 
-/** When the next delayed job or retry of these types is due; null if none is near. */
-export function nextDue(
+/** How long until the next delayed job or retry of these types is due, in ms by the server's clock; null if none is near. */
+export async function nextDueIn(
   db: Queryable,
   types: readonly string[],
   options?: QueryOptions,
-): Promise<Date | null> {
-  return value(db, call('next_due', { types }), options)
+): Promise<number | null> {
+  const { text, params } = call('next_due', { types })
+  const [row] = await db.query<{ ms: number | null }>(
+    `select greatest(0, extract(epoch from d.next_due - clock_timestamp()) * 1000)::float8 as ms from (${text}) as d`,
+    params,
+    options,
+  )
+  return row?.ms ?? null
 }

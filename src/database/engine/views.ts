@@ -29,6 +29,18 @@ export interface JobRow {
   readonly tenant: string
   readonly created_at: Date
   readonly updated_at: Date
+  readonly started_at: Date | null
+  readonly finished_at: Date | null
+  readonly waits_for: string | null
+  readonly headers: Readonly<Record<string, unknown>> | null
+  /** Its own limit for one attempt, as an SQL interval. */
+  readonly timeout: string | null
+  /** The fencing token of its last claim; 0 before the first. */
+  readonly token: number
+  /** What the handler last told. */
+  readonly progress: unknown
+  readonly run_id: number | null
+  readonly task_id: number | null
 }
 
 /** How an attempt ended. */
@@ -52,17 +64,27 @@ export interface AttemptRow {
   readonly error: string | null
   readonly started_at: Date
   readonly finished_at: Date | null
+  /** Since when it could have been claimed. */
+  readonly ready_at: Date | null
+  readonly details: unknown
+  readonly result: unknown
+  readonly worker_id: number | null
 }
 
 /** A row of `fencepost.job_events`. */
 export interface EventRow {
-  readonly id: number
+  /** Null for `job.enqueued` and `job.started` of types that do not publish them. */
+  readonly id: number | null
   readonly job_id: number
   readonly kind: string
   readonly attempt: number | null
   readonly worker: string | null
   readonly data: unknown
   readonly created_at: Date
+  readonly token: number | null
+  readonly outcome: AttemptOutcome | null
+  readonly actor: string | null
+  readonly tenant: string
 }
 
 /** A row of `fencepost.dead_letter`. */
@@ -72,6 +94,15 @@ export interface DeadLetterRow {
   readonly final_error: string
   readonly attempts: number
   readonly failed_at: Date
+  readonly priority: number
+  readonly tenant: string
+  readonly details: unknown
+  readonly payload: unknown
+  readonly idempotency_key: string | null
+  readonly created_at: Date
+  readonly token: number
+  readonly run_id: number | null
+  readonly task_id: number | null
 }
 
 /** A row of `fencepost.workers`. */
@@ -83,6 +114,14 @@ export interface WorkerRow {
   readonly types: readonly string[]
   readonly last_heartbeat: Date
   readonly active_jobs: number
+  readonly slot: number
+  /** An SQL interval. */
+  readonly ttl: string
+  readonly started_at: Date
+  readonly suspect_at: Date | null
+  readonly ended_at: Date | null
+  readonly info: Readonly<Record<string, unknown>> | null
+  readonly tenant: string
 }
 
 /** A row of `fencepost.leases`. */
@@ -93,7 +132,15 @@ export interface LeaseRow {
   readonly attempt: number
   readonly token: number
   readonly started_at: Date
+  /** The earliest time at which the engine may take the attempt back. */
   readonly leased_until: Date | null
+  readonly deadline: Date | null
+  readonly type: string
+  readonly priority: number
+  readonly tenant: string
+  readonly ready_at: Date
+  readonly cancel_requested_at: Date | null
+  readonly cancel_reason: string | null
 }
 
 /** A row of `fencepost.types`. */
@@ -101,8 +148,34 @@ export interface TypeRow {
   readonly type: string
   readonly paused: boolean
   readonly max_attempts: number
+  /** An SQL interval, as all durations here; null for no limit. */
   readonly timeout: string | null
   readonly max_running: number | null
+  readonly max_pending: number | null
+  readonly accept: boolean
+  readonly backoff_base: string
+  readonly backoff_factor: number
+  readonly backoff_cap: string
+  readonly backoff_jitter: number
+  readonly max_payload_bytes: number
+  readonly payload_check: string | null
+  readonly publish_enqueued: boolean
+  readonly publish_started: boolean
+  readonly dead_letter_alert: number
+  readonly keep_finished: string
+  /** The settings that an operator has set: declarations from code leave them alone. */
+  readonly overridden: readonly string[]
+  readonly created_at: Date
+  readonly updated_at: Date
+}
+
+/** A row of `fencepost.steps`. */
+export interface StepRow {
+  readonly job_id: number
+  readonly name: string
+  readonly value: unknown
+  readonly token: number
+  readonly at: Date
 }
 
 /** A job by its id; undefined when there is none. */
@@ -132,28 +205,38 @@ export function attempts(
   )
 }
 
+/** The events of a job, newest first. */
+export function events(
+  db: Queryable,
+  jobId: number,
+  { limit = 50, offset = 0 }: { readonly limit?: number; readonly offset?: number } = {},
+  options?: QueryOptions,
+): Promise<EventRow[]> {
+  return db.query(
+    `select e.* from fencepost.job_events as e
+     where e.job_id = $1
+     order by e.created_at desc, e.token desc nulls last, e.id desc nulls last
+     limit $2 offset $3`,
+    [jobId, limit, offset],
+    options,
+  )
+}
+
+/** What the attempts of a job have recorded. */
+export function steps(db: Queryable, jobId: number, options?: QueryOptions): Promise<StepRow[]> {
+  return db.query(
+    'select s.* from fencepost.steps as s where s.job_id = $1 order by s.at',
+    [jobId],
+    options,
+  )
+}
+
 /** A part of a list: the next `limit` after a place. */
 export interface Page {
   /** Default 50. */
   readonly limit?: number | undefined
   /** The id of the last row of the part before; left out for the first part. */
   readonly before?: number | undefined
-}
-
-/** The events of a job, newest first. */
-export function events(
-  db: Queryable,
-  jobId: number,
-  { limit = 50, before }: Page = {},
-  options?: QueryOptions,
-): Promise<EventRow[]> {
-  return db.query(
-    `select e.* from fencepost.job_events as e
-     where e.job_id = $1 and ($2::bigint is null or e.id < $2)
-     order by e.id desc limit $3`,
-    [jobId, before, limit],
-    options,
-  )
 }
 
 /** Dead letters, newest job first; of one type or of all. */

@@ -1,0 +1,20 @@
+# The command `fencepost` with what it needs at run time: no compiler, no embedded server.
+FROM node:24-bookworm-slim AS build
+WORKDIR /fencepost
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --ignore-scripts
+COPY . .
+RUN npm run build && npm prune --omit=dev --ignore-scripts
+
+FROM node:24-bookworm-slim
+WORKDIR /fencepost
+ENV NODE_ENV=production
+COPY --from=build /fencepost/package.json ./
+COPY --from=build /fencepost/node_modules ./node_modules
+COPY --from=build /fencepost/dist ./dist
+COPY --from=build /fencepost/migrations/committed ./migrations/committed
+COPY --from=build /fencepost/examples ./examples
+USER node
+EXPOSE 3773
+ENTRYPOINT ["node", "dist/cli/main.js"]
+CMD ["serve"]

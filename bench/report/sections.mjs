@@ -1,0 +1,171 @@
+import { summary } from '../lib/stats.mjs'
+import {
+  advantage,
+  rate,
+  referenceOf,
+  roundsOf,
+  short,
+  spread,
+  summaryOf,
+  table,
+  times,
+  titleOf,
+} from './figures.mjs'
+
+/** One section a scenario: what it measures, the chart, the table, what limits the figure. */
+export function section(results, scenario) {
+  const body = { 'held-snapshot': snapshotTable, floor: floorTable, 'wake-up': latencyTable }
+  const chart =
+    scenario.name === 'floor' ? [] : [`![${scenario.title}](benchmarks/${scenario.name}.svg)`]
+  const failures = Object.entries(scenario.errors).map(
+    ([name, error]) => `${titleOf(results, name)}: a round failed (${error.split('\n')[0]}).`,
+  )
+  const repetitions = Object.keys(scenario.figures)
+    .map((name) => [name, roundsOf(scenario, name, 'repeated')])
+    .map(([name, counts]) => [name, counts.reduce((sum, count) => sum + (count ?? 0), 0)])
+    .filter(([, count]) => count > 0)
+    .map(([name, count]) => `${titleOf(results, name)} ran ${rate(count)} jobs more than once.`)
+  return [
+    `## ${scenario.title}`,
+    `${scenario.about} ${sizeOf(scenario)}`,
+    ...chart,
+    (body[scenario.name] ?? rateTable)(results, scenario),
+    ...failures,
+    ...repetitions,
+  ].join('\n\n')
+}
+
+function sizeOf({ size }) {
+  if (size.jobs !== undefined) return `${rate(size.jobs)} jobs a round.`
+  return `${short(size.ms / 1000)} s a round.`
+}
+
+function rateTable(results, scenario) {
+  const reference = referenceOf(results)
+  const names = Object.keys(scenario.figures)
+  const columns = [
+    ['system', (name) => titleOf(results, name)],
+    [scenario.unit, (name) => spread(summaryOf(scenario, name))],
+    [`${reference.title} ÷ it`, (name) => ratioCell(scenario, reference, name)],
+    ['log bytes a job', (name) => part(scenario, name, 'logBytesPerJob', rate)],
+    ['cores: worker', (name) => part(scenario, name, 'workerCpu', short)],
+    ['cores: server', (name) => part(scenario, name, 'serverCpu', short)],
+    ['what limits it', (name) => limit(results, scenario, name)],
+  ].filter(([, cell], index) => index < 3 || names.some((name) => cell(name) !== '–'))
+  return table(
+    columns.map(([title]) => title),
+    names.map((name) => columns.map(([, cell]) => cell(name))),
+  )
+}
+
+function latencyTable(results, scenario) {
+  const reference = referenceOf(results)
+  return table(
+    [
+      'system',
+      'p50, ms',
+      'p95, ms',
+      'p99, ms',
+      `p50 ÷ ${reference.title}`,
+      `p99 ÷ ${reference.title}`,
+    ],
+    Object.keys(scenario.figures).map((name) => [
+      titleOf(results, name),
+      ...['value', 'p95', 'p99'].map((each) => spread(summaryOf(scenario, name, each))),
+      ratioCell(scenario, reference, name),
+      ratioCell(scenario, reference, name, 'p99'),
+    ]),
+  )
+}
+
+function snapshotTable(results, scenario) {
+  return table(
+    [
+      'system',
+      'last ÷ first tenth, held',
+      'the same, not held',
+      'jobs/s, held',
+      'jobs/s, not held',
+      'jobs churned',
+    ],
+    Object.keys(scenario.figures).map((name) => [
+      titleOf(results, name),
+      times(summaryOf(scenario, name)),
+      spread(summaryOf(scenario, name, 'control')),
+      part(scenario, name, 'heldRate', rate),
+      part(scenario, name, 'controlRate', rate),
+      churned(scenario, name),
+    ]),
+  )
+}
+
+function churned(scenario, name) {
+  const figure = summaryOf(scenario, name, 'churned')
+  if (figure === undefined) return '–'
+  const cut = figure.median < scenario.size.jobs * 0.98
+  return cut ? `${rate(figure.median)} (out of time)` : rate(figure.median)
+}
+
+function floorTable(results, scenario) {
+  const cases = new Map()
+  for (const round of scenario.figures.floor.filter(Boolean)) {
+    for (const each of round.cases) {
+      const key = `${each.batch} ${each.connections}`
+      cases.set(key, [...(cases.get(key) ?? []), each])
+    }
+  }
+  const rows = [...cases.values()].map((rounds) => {
+    const { batch, connections } = rounds[0]
+    return [
+      rate(batch),
+      connections,
+      ...['both', 'insert', 'delete'].map((each) =>
+        spread(summary(rounds.map((one) => one[each]))),
+      ),
+      shareOfFloor(results, summary(rounds.map(({ both }) => both))),
+    ]
+  })
+  const reference = referenceOf(results)
+  const singles = ['plain', 'notifying'].map((kind) => [
+    kind === 'plain' ? 'one row a transaction' : 'the same, with a NOTIFY in it',
+    spread(summary(scenario.figures.floor.filter(Boolean).map((round) => round.singles[kind]))),
+  ])
+  const batches = table(
+    [
+      'rows a batch',
+      'connections',
+      'insert and delete',
+      'insert alone',
+      'delete alone',
+      `drain of ${reference.title} ÷ insert and delete`,
+    ],
+    rows,
+  )
+  return [batches, table(['8 connections', 'rows/s'], singles)].join('\n\n')
+}
+
+function shareOfFloor(results, floor) {
+  const drain = results.scenarios.find(({ name }) => name === 'drain')
+  const figure = drain && summaryOf(drain, referenceOf(results).name)
+  return figure ? (figure.median / floor.median).toFixed(2) : '–'
+}
+
+function ratioCell(scenario, reference, name, each) {
+  return name === reference.name ? '1' : times(advantage(scenario, reference.name, name, each))
+}
+
+function part(scenario, name, each, format) {
+  const figure = summaryOf(scenario, name, each)
+  return figure === undefined ? '–' : format(figure.median)
+}
+
+/** Read from where the time went: a worker is one thread, and the machine has so many cores. */
+function limit(results, scenario, name) {
+  const [worker, server] = ['workerCpu', 'serverCpu'].map((each) => summaryOf(scenario, name, each))
+  if (worker === undefined || server === undefined) return '–'
+  const { cores } = results.machine
+  if (worker.median > 0.85) return 'the worker’s one thread'
+  if (worker.median + server.median > 0.85 * cores) return `all ${cores} cores are busy`
+  if (roundsOf(scenario, name).length === 0) return '–'
+  return 'waiting: round trips, locks, the disk'
+}

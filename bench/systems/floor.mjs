@@ -1,0 +1,10 @@
+/** Not a queue: the rows that any queue has to write at least. */
+export const floor = {
+  name: 'floor',
+  title: 'plain insert and delete',
+  scenarios: ['floor'],
+  store: 'postgres',
+  keeps: 'nothing',
+  settings: {},
+  async load() {},
+}

@@ -1,0 +1,15 @@
+import { bullmq, bullmqAlways } from './bullmq.mjs'
+import { floor } from './floor.mjs'
+import { graphileWorker } from './graphile-worker.mjs'
+import { pgBoss } from './pg-boss.mjs'
+
+/** In the order of the tables. The first that is here is what the others are compared with. */
+export const systems = [graphileWorker, pgBoss, bullmq, bullmqAlways, floor]
+
+export function systemNamed(name) {
+  const system = systems.find((each) => each.name === name)
+  if (system === undefined) {
+    throw new Error(`No system "${name}"; there are ${systems.map((each) => each.name).join(', ')}`)
+  }
+  return system
+}

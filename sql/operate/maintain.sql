@@ -1,0 +1,87 @@
+-- All housekeeping, in small bounded steps: promotes delayed jobs, takes back the work of lost workers, resumes what
+-- is due, folds counters, removes what is old, keeps partitions ahead. Any worker calls it each second; a scheduler or
+-- a person may. It costs next to nothing when there is nothing to do, and writes nothing then, but for a mark every
+-- few seconds.
+--
+-- The steps are the rows of maintain_step. One that fails does not stop the others: its error is shown and the step
+-- backs off. A step that changes tables (creating or dropping a partition) is the only one of its pass, so that its
+-- locks last no longer than itself.
+--
+-- Returns what each step did, in rows or jobs; no row at all when another maintain() is running.
+-- Locks: the advisory lock (housekeeping, 1), tried; then as each step says. Call it in a transaction of its own.
+-- Errors: JE003 outside READ COMMITTED; JE004 after a logical restore, until after_restore() was called.
+create function fencepost.maintain()
+returns table (step text, done bigint, error text)
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_now  timestamptz := fencepost_private.now();
+  v_step maintain_step;
+begin
+  if current_setting('transaction_isolation') <> 'read committed' then
+    perform raise_error('JE003', 'maintain() runs in READ COMMITTED only', format('received a transaction that is %s', upper(current_setting('transaction_isolation'))),
+      'Each step must see what was committed a moment ago: call it in a transaction of its own.');
+  end if;
+  if not pg_try_advisory_xact_lock(lock_housekeeping(), 1) then
+    return;
+  end if;
+  if is_restored() then
+    perform raise_error('JE004', 'this database was restored from a dump into a server whose transaction numbers are lower', 'rows carry numbers that this server has not reached',
+      'Stop all workers, call fencepost.after_restore() once, then go on.');
+  end if;
+
+  for v_step in select m.* from maintain_step m where m.next_at <= v_now order by m.ordinal loop
+    step := v_step.step;
+    error := null;
+    begin
+      execute 'select fencepost_private.' || v_step.call into done;
+    exception
+      when others then
+        done := 0;
+        error := format('%s: %s', sqlstate, sqlerrm);
+    end;
+    return next;
+
+    if error is not null then
+      update maintain_step m
+      set failures = m.failures + 1, error = maintain.error,
+          next_at = v_now + least(greatest(m.every, interval '1 second') * power(2, least(m.failures, 20)), interval '10 minutes')
+      where m.step = v_step.step;
+    elsif v_step.every > '0' or v_step.failures > 0 then
+      update maintain_step m
+      set failures = 0, error = null, last_at = v_now, next_at = greatest(m.next_at, v_now + m.every)
+      where m.step = v_step.step;
+    end if;
+    exit when v_step.alone and done > 0;
+  end loop;
+end
+$$;
+comment on function fencepost.maintain() is 'Housekeeping in bounded steps: call it about each second, from anywhere. Returns what each step did; nothing when another is running. Raises JE003, JE004.';
+
+-- Whether rows carry transaction numbers that this server has not reached: then they came from another, by a logical
+-- restore. No visible row of our own can be at or above xmax of our snapshot, except this transaction's.
+-- In a healthy database each probe reads an empty end of an index.
+create function fencepost_private.is_restored()
+returns boolean
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+  with here as materialized (
+    select f.xmax, pg_current_xact_id_if_assigned()::text::bigint as own from in_flight() f
+  )
+  select exists (select from here h join event e on e.xid >= h.xmax and e.xid is distinct from h.own)
+      or exists (select from here h cross join lane l join ready r on r.lane_id = l.lane_id and r.xid >= h.xmax and r.xid is distinct from h.own)
+      or exists (select from here h cross join job_type t join depth_delta d on d.type_id = t.type_id and d.xid >= h.xmax and d.xid is distinct from h.own)
+      or exists (select from here h cross join job_type t
+                 cross join lateral (select b.x from depth_base b where b.type_id = t.type_id order by b.seq desc limit 1) as b where b.x > h.xmax)
+      or exists (select from here h cross join lateral (select b.x from outcome_base b order by b.seq desc limit 1) as b where b.x > h.xmax)
+$$;
+comment on function fencepost_private.is_restored() is 'Whether this database carries transaction numbers of another server, and after_restore() must be called.';

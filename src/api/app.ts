@@ -1,0 +1,103 @@
+import type { OpenAPIHono } from '@hono/zod-openapi'
+import { type Context, Hono } from 'hono'
+import type { Database } from '../database/database.ts'
+import { type Logger, silentLogger } from '../telemetry/logger.ts'
+import { version } from '../version.ts'
+import { endpoints } from './endpoints.ts'
+import { BODY_LIMIT, fromHere, limitBody } from './guard.ts'
+import { missing } from './missing.ts'
+import { mount } from './mount.ts'
+import { ProblemError, problem, problemOf, respond, UNAVAILABLE } from './problem.ts'
+import { type OpenApiDocument, REQUEST_DEADLINE, type Services, withDeadline } from './services.ts'
+
+/** What the API is made of. */
+export interface ApiOptions {
+  readonly db: Database
+  /** Hears of requests that failed, and why. Default: nobody. */
+  readonly log?: Logger
+  /** The largest body that is read, in bytes. Default 4 MiB. */
+  readonly bodyLimit?: number
+  /** How long a request waits for the database, in ms. Default 5,000. */
+  readonly deadline?: number
+  /** Gives the metrics. Default: none. */
+  readonly metrics?: Services['metrics']
+  /** True once the server is stopping: probes then tell others to send no more. */
+  readonly stopping?: () => boolean
+}
+
+/** An API over HTTP; `fetch` answers a request. */
+export interface Api {
+  fetch(request: Request): Promise<Response>
+}
+
+/**
+ * The API: the same routes at `/` and under `/api`. It answers whoever reaches it from this machine,
+ * as there are no keys yet.
+ */
+export function createApi(options: ApiOptions): Api {
+  const log = options.log ?? silentLogger
+  const services = servicesOf(options, () => document)
+  const routes = mount(endpoints, services)
+  const document = describe(routes)
+
+  const app = new Hono()
+  app.use(fromHere(), limitBody(options.bodyLimit ?? BODY_LIMIT))
+  app.route('/api', routes)
+  app.route('/', routes)
+  app.notFound((c) => respondTo(missing(c.req.method, c.req.path)))
+  app.onError((error, c) => {
+    const answer = respondTo(error)
+    if (answer.status >= 500) logFailure(log, c, error, answer.status)
+    return answer
+  })
+  return { fetch: async (request) => app.fetch(request) }
+}
+
+function servicesOf(options: ApiOptions, openapi: () => OpenApiDocument): Services {
+  const db = withDeadline(options.db, options.deadline ?? REQUEST_DEADLINE)
+  return {
+    db,
+    openapi,
+    metrics: options.metrics ?? (async () => ({ type: 'text/plain; version=0.0.4', value: '' })),
+    async ready() {
+      if (options.stopping?.()) {
+        throw new ProblemError(problem(UNAVAILABLE, 'The server is stopping.'))
+      }
+      await db.query('select 1')
+    },
+  }
+}
+
+function respondTo(error: unknown): Response {
+  return respond(problemOf(error), error instanceof ProblemError ? error.headers : {})
+}
+
+function logFailure(log: Logger, c: Context, error: unknown, status: number): void {
+  log.error({ method: c.req.method, path: c.req.path, status, err: error }, 'a request failed')
+}
+
+function describe(routes: OpenAPIHono): OpenApiDocument {
+  return routes.getOpenAPI31Document({
+    openapi: '3.1.0',
+    info: {
+      title: 'Fencepost',
+      version,
+      description:
+        'Durable jobs inside PostgreSQL. Every route is a thin face of an SQL function of the schema ' +
+        '`fencepost`. Refusals are problem documents (RFC 9457) whose `code` is the SQLSTATE. The same ' +
+        'routes are there under `/api`. Until keys exist, the server answers its own machine only.',
+    },
+    servers: [{ url: '/' }, { url: '/api' }],
+    tags: [
+      { name: 'jobs', description: 'Enqueue, look, cancel, try again.' },
+      { name: 'types', description: 'Settings of a kind of work.' },
+      {
+        name: 'dead letters',
+        description: 'Jobs that failed for good, kept until someone decides.',
+      },
+      { name: 'workers', description: 'Who works, on what, and when it was last heard of.' },
+      { name: 'worker protocol', description: 'For workers without access to the database.' },
+      { name: 'service', description: 'Probes, metrics, reference.' },
+    ],
+  }) as OpenApiDocument
+}

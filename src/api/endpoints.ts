@@ -1,0 +1,17 @@
+import type { Endpoint } from './endpoint.ts'
+import { attemptRoutes } from './routes/attempts.ts'
+import { enqueueJobs } from './routes/enqueue.ts'
+import { jobControlRoutes } from './routes/job-control.ts'
+import { jobRoutes } from './routes/jobs.ts'
+import { serviceRoutes } from './routes/service.ts'
+import { workerProtocolRoutes } from './routes/worker-protocol.ts'
+
+/** Every route of the API, in the order of the reference. */
+export const endpoints: readonly Endpoint[] = [
+  enqueueJobs,
+  ...jobRoutes,
+  ...jobControlRoutes,
+  ...workerProtocolRoutes,
+  ...attemptRoutes,
+  ...serviceRoutes,
+]

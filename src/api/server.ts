@@ -1,0 +1,106 @@
+import type { Server } from 'node:http'
+import { createAdaptorServer } from '@hono/node-server'
+import { FencepostError } from '../errors.ts'
+import { type Api, type ApiOptions, createApi } from './app.ts'
+
+/** How the API is served. */
+export interface ServeOptions extends Omit<ApiOptions, 'stopping'> {
+  /** Default 3773. 0 takes any free port. */
+  readonly port?: number
+  /** An address of this machine's own: nobody else may reach a server without keys. Default 127.0.0.1. */
+  readonly host?: string
+  /** How many further ports are tried when the port is taken. Default 0. */
+  readonly portsToTry?: number
+}
+
+/** An API that listens. */
+export interface ApiServer extends AsyncDisposable {
+  /** Where it answers, as `http://127.0.0.1:3773`. */
+  readonly url: string
+  readonly port: number
+  /** Takes no new requests, finishes those under way for at most `grace` ms (default 5,000), ends. */
+  close(grace?: number): Promise<void>
+}
+
+/** The port of the API when nobody says another: F, P on a telephone's keys. */
+export const DEFAULT_PORT = 3773
+
+/**
+ * Serves the API on an address of this machine.
+ *
+ * @throws FencepostError JE009 for an address that others reach; Error with code EADDRINUSE when no
+ *   port was free
+ */
+export async function serveApi(options: ServeOptions): Promise<ApiServer> {
+  const { port = DEFAULT_PORT, host = '127.0.0.1', portsToTry = 0, ...rest } = options
+  refusePublic(host)
+  const state = { stopping: false }
+  const api = createApi({ ...rest, stopping: () => state.stopping })
+  const server = createServer(api)
+  const bound = await listen(server, host, port, portsToTry)
+  const shown = host.includes(':') ? `[${host}]` : host
+  const close = async (grace = 5_000) => {
+    state.stopping = true
+    await closed(server, grace)
+  }
+  return {
+    url: `http://${shown}:${bound}`,
+    port: bound,
+    close,
+    [Symbol.asyncDispose]: () => close(),
+  }
+}
+
+function createServer(api: Api): Server {
+  return createAdaptorServer({
+    fetch: (request) => api.fetch(request),
+    serverOptions: {
+      // A client that sends slowly does not hold a connection for long.
+      headersTimeout: 10_000,
+      requestTimeout: 30_000,
+      keepAliveTimeout: 10_000,
+    },
+  }) as Server
+}
+
+function refusePublic(host: string): void {
+  if (/^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/i.test(host)) return
+  throw new FencepostError('JE009', `the API has no keys yet and must not listen on ${host}`, {
+    detail: `received host = ${host}`,
+    hint: 'Listen on 127.0.0.1, and reach it from elsewhere through a tunnel that knows who may.',
+  })
+}
+
+/** The port that was taken: the wanted one, or the first free one of those after it. */
+async function listen(server: Server, host: string, port: number, more: number): Promise<number> {
+  for (let wanted = port; ; wanted++) {
+    try {
+      return await listenOn(server, host, wanted)
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      if (code !== 'EADDRINUSE' || wanted >= port + more || port === 0) throw error
+    }
+  }
+}
+
+function listenOn(server: Server, host: string, port: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ host, port }, () => {
+      server.off('error', reject)
+      const address = server.address()
+      resolve(typeof address === 'object' && address !== null ? address.port : port)
+    })
+  })
+}
+
+function closed(server: Server, grace: number): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => server.closeAllConnections(), grace)
+    server.close(() => {
+      clearTimeout(timer)
+      resolve()
+    })
+    server.closeIdleConnections()
+  })
+}

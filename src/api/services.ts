@@ -1,0 +1,31 @@
+import type { Database, Queryable } from '../database/database.ts'
+
+/** What the routes work with. */
+export interface Services {
+  /** Gives each statement up after the request's deadline. */
+  readonly db: Queryable
+  /** The metrics in the text format of Prometheus. */
+  metrics(): Promise<{ readonly type: string; readonly value: string }>
+  /** The description of all routes, in OpenAPI 3.1. */
+  openapi(): OpenApiDocument
+  /** Resolves when the server takes requests and the database answers, else rejects. */
+  ready(): Promise<void>
+}
+
+/** An OpenAPI document, as far as the reference page reads it. */
+export interface OpenApiDocument {
+  readonly info: { readonly title: string; readonly version: string; readonly description?: string }
+  readonly tags?: readonly { readonly name: string; readonly description?: string }[]
+  readonly paths?: Readonly<Record<string, object>>
+  readonly components?: { readonly schemas?: Readonly<Record<string, object>> }
+}
+
+/** How long a request waits for the database, in ms, unless the server was told otherwise. */
+export const REQUEST_DEADLINE = 5_000
+
+/** The same database, with another deadline for statements that do not say one. */
+export function withDeadline(db: Database, timeout: number): Queryable {
+  return {
+    query: (text, params, options) => db.query(text, params, { timeout, ...options }),
+  }
+}

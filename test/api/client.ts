@@ -1,0 +1,83 @@
+import { inject } from 'vitest'
+import { nameOf } from '../../src/api/endpoint.ts'
+import { endpointsAt } from '../../src/api/missing.ts'
+import { type ApiServer, type ServeOptions, serveApi } from '../../src/api/server.ts'
+import { Gathered } from '../support/gathered.ts'
+import { type TestDatabase, testDatabase } from '../support/server.ts'
+
+/** What came back. */
+export interface Reply {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  /** The body as JSON; undefined when it is none. */
+  readonly body: any
+}
+
+/** An API over a database of its own, and who asks it. */
+export interface TestApi {
+  readonly server: ApiServer
+  readonly database: TestDatabase
+  get(path: string, headers?: Record<string, string>): Promise<Reply>
+  /** A body that is a text is sent as it is. */
+  send(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers?: Record<string, string>,
+  ): Promise<Reply>
+  post(path: string, body?: unknown, headers?: Record<string, string>): Promise<Reply>
+  stop(): Promise<void>
+}
+
+/** Serves the API on a free port; `stop()` notes which routes answered well and which refused. */
+export async function testApi(options: Partial<ServeOptions> = {}): Promise<TestApi> {
+  const database = await testDatabase()
+  const server = await serveApi({ db: database.db, port: 0, ...options })
+  const seen = new Set<string>()
+
+  async function send(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<Reply> {
+    const type = body === undefined ? {} : { 'content-type': 'application/json' }
+    const response = await fetch(server.url + path, {
+      method,
+      headers: { ...type, ...headers },
+      ...(body === undefined
+        ? {}
+        : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    })
+    const text = await response.text()
+    note(seen, method, path, response.status)
+    const isJson = /json/.test(response.headers.get('content-type') ?? '')
+    return {
+      status: response.status,
+      headers: response.headers,
+      text,
+      body: isJson ? JSON.parse(text) : undefined,
+    }
+  }
+
+  return {
+    server,
+    database,
+    send,
+    get: (path, headers) => send('GET', path, undefined, headers),
+    post: (path, body, headers) => send('POST', path, body, headers),
+    async stop() {
+      await server.close()
+      await database.drop()
+      new Gathered(inject('gathered')).add('route', [...seen])
+    },
+  }
+}
+
+function note(seen: Set<string>, method: string, path: string, status: number): void {
+  const at = endpointsAt(new URL(path, 'http://localhost').pathname)
+  const found = at.find((each) => each.method === method.toLowerCase())
+  if (found === undefined) return
+  seen.add(`${nameOf(found)} ${status < 400 ? 'answered' : 'refused'}`)
+}
