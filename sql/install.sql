@@ -12,6 +12,8 @@
 --!include core/identity.sql
 --!include core/backoff.sql
 --!include core/new_job.sql
+--!include core/workflow_enums.sql
+--!include core/workflow_types.sql
 
 -- Tables
 --!include tables/migration.sql
@@ -33,9 +35,10 @@
 --!include tables/housekeeping.sql
 --!include tables/outcome.sql
 --!include tables/type_declaration.sql
+--!include tables/workflow.sql
+--!include tables/run.sql
 
 -- Jobs: helpers first, then what callers see
---!include jobs/hooks.sql
 --!include jobs/job_status.sql
 --!include jobs/wake.sql
 --!include jobs/ensure_lane.sql
@@ -73,6 +76,32 @@
 --!include jobs/step.sql
 --!include jobs/suspend.sql
 
+-- Workflows: definitions, runs, what moves them
+--!include workflows/hooks.sql
+--!include workflows/expressions.sql
+--!include workflows/check_definition.sql
+--!include workflows/publish_workflow.sql
+--!include workflows/advance.sql
+--!include workflows/items.sql
+--!include workflows/start_tasks.sql
+--!include workflows/settle_runs.sql
+--!include workflows/compensate.sql
+--!include workflows/start_run.sql
+--!include workflows/approve.sql
+--!include workflows/reject.sql
+--!include workflows/request_approval.sql
+--!include workflows/signal_run.sql
+--!include workflows/pause_run.sql
+--!include workflows/resume_run.sql
+--!include workflows/cancel_run.sql
+--!include workflows/replay_task.sql
+--!include workflows/retry_run.sql
+--!include workflows/restart_run.sql
+--!include workflows/migrate_run.sql
+--!include workflows/settle_due.sql
+--!include workflows/explain_task.sql
+--!include workflows/workflow_diff.sql
+
 -- What people read
 --!include views/leases.sql
 --!include views/jobs.sql
@@ -83,6 +112,7 @@
 --!include views/types.sql
 --!include views/throughput.sql
 --!include views/steps.sql
+--!include views/workflows.sql
 
 -- Operating: counters, housekeeping, settings, answers to "why"
 --!include operate/depth.sql

@@ -17,6 +17,7 @@ declare
   v_xid    bigint;
   v_ended  bigint[];
   v_told   bigint;
+  v_ends   task_end[];
 begin
   perform lock_runs_of(p_ids);
   v_xid := xid();
@@ -42,7 +43,9 @@ begin
            -count(*) filter (where e.place = 'parked'), -count(*) filter (where e.place = 'waiting')
     from ended e join lane l on l.lane_id = e.lane_id group by l.type_id
   )
-  select array_agg(e.id) into v_ended from ended e;
+  select array_agg(e.id), array_agg(row(b.task_id, 'cancelled', null, coalesce(p_reason, 'its job was cancelled'))::task_end) filter (where b.task_id is not null)
+    into v_ended, v_ends
+  from ended e join job b on b.id = e.id;
 
   with asked as (
     update lease l set cancel_requested_at = p_now, cancel_reason = p_reason
@@ -59,7 +62,7 @@ begin
   where current_setting('fencepost.wake', true) is distinct from 'off'
     and length(h.ids::text) < 7900;      -- a longer list is heard with the next heartbeat
 
-  perform jobs_ended(v_ended);
+  perform jobs_ended(v_ends, p_now);
   return query
   select u.id, 'cancelled'::text from unnest(v_ended) as u(id)
   union all

@@ -1,6 +1,6 @@
 -- Ends attempts well, set-wise: deletes their leases, writes one event each. Whoever does not hold (job, token) is
 -- passed over; with p_worker_id the lease must also be that worker's. Returns the accepted pairs, two empty arrays if none.
--- Locks: the leases, in id order.
+-- Locks: root runs of the jobs, then the leases, in id order.
 create function fencepost_private.complete_jobs(
   p_ids bigint[], p_tokens int[], p_results jsonb[], p_worker_id int, p_now timestamptz, out done_ids bigint[], out done_tokens int[])
 language plpgsql
@@ -15,13 +15,16 @@ as $$
 declare
   v_xid   bigint;
   v_types int[];
+  v_ends  task_end[];
 begin
   done_ids := '{}'::bigint[];
   done_tokens := '{}'::int[];
   if p_ids is null or cardinality(p_ids) = 0 then
     return;
   end if;
-  perform lock_runs_of(p_ids);
+  if p_worker_id is null then     -- an exchange has locked them before
+    perform lock_runs_of_leases(p_ids);
+  end if;
   v_xid := xid();
   with ended as (
     delete from lease l
@@ -40,11 +43,12 @@ begin
     group by l.type_id
     returning type_id
   )
-  select coalesce(array_agg(e.id), '{}'), coalesce(array_agg(e.token), '{}'), (select array_agg(c.type_id) from counted c)
-    into done_ids, done_tokens, v_types
+  select coalesce(array_agg(e.id), '{}'), coalesce(array_agg(e.token), '{}'), (select array_agg(c.type_id) from counted c),
+         array_agg(row(e.task_id, 'completed', e.result, null)::task_end) filter (where e.task_id is not null)
+    into done_ids, done_tokens, v_types, v_ends
   from ended e;
   if v_types is not null then
-    perform jobs_ended(done_ids);
+    perform jobs_ended(v_ends, p_now);
     perform wake_limited(v_types);
   end if;
 end

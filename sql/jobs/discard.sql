@@ -49,7 +49,6 @@ begin
     select l.type_id, v_xid, -count(*) from gone g join lane l on l.lane_id = g.lane_id group by l.type_id
   )
   select array_agg(g.id) into v_ids from gone g;
-  perform jobs_ended(v_ids);
   return coalesce(cardinality(v_ids), 0);
 end
 $$;

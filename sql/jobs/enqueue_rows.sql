@@ -3,9 +3,10 @@
 -- Stores these jobs, in order, and wakes who sleeps for them; all or nothing.
 -- A job whose idempotency key is taken is not stored: its row says which job has the key, and created = false. That
 -- holds also while the type is closed or full: sending a job again is no new job.
+-- With p_trusted the types' refusals were looked at before: runs go on also while a type is closed or full.
 -- Locks: rows of idempotency_key that it inserts, in key order; waits for a concurrent enqueue of the same key.
 -- Errors: JE005 (key taken by another payload), JE006 (payload), JE007 (type closed or full).
-create function fencepost_private.enqueue_rows(p_jobs fencepost_private.new_job[], p_now timestamptz)
+create function fencepost_private.enqueue_rows(p_jobs fencepost_private.new_job[], p_now timestamptz, p_trusted boolean default false)
 returns table (ordinal int, job_id bigint, created boolean)
 language plpgsql
 volatile
@@ -41,7 +42,7 @@ begin
       v_jobs := array(select j from unnest(p_jobs) as j where not v_known ? j.ordinal::text order by j.ordinal);
     end if;
   end if;
-  if v_suspect then
+  if v_suspect and not p_trusted then
     perform check_new_jobs(v_jobs);
   end if;
 
@@ -87,7 +88,7 @@ begin
   end if;
 end
 $$;
-comment on function fencepost_private.enqueue_rows(fencepost_private.new_job[], timestamptz)
+comment on function fencepost_private.enqueue_rows(fencepost_private.new_job[], timestamptz, boolean)
   is 'Stores jobs set-wise: checks, idempotency keys, bodies, places, depth, events, wake-up. Raises JE005, JE006, JE007.';
 
 -- Names the first job that its type refuses, and why. Called only when one may be refused.

@@ -12,6 +12,7 @@
 -- Returns rows that say what to do, by `directive`:
 --   run          a claimed job: start it
 --   lost         a result that was refused, or a running job that is not this worker's any more: abort, forget
+--   busy         a result whose workflow run is locked by somebody else: send it again
 --   retry, dead_letter, cancelled   what became of each failed attempt
 --   cancel, timeout, drain          as in heartbeat()
 -- Locks: leases in id order; claims wait for nothing. Errors: JE003, JE006 (a result too large; nothing was done),
@@ -36,12 +37,30 @@ declare
   v_active boolean;
   v_due    boolean;
   v_done   record;
+  v_busy   bigint[];
 begin
   perform check_claim(exchange.types, exchange.max);
   perform check_pairs(exchange.completed_ids, exchange.completed_tokens, 'exchange (completed)');
   perform check_pairs(exchange.failed_ids, exchange.failed_tokens, 'exchange (failed)');
   perform check_pairs(exchange.running_ids, exchange.running_tokens, 'exchange (running)');
   v_active := enter_worker(exchange.worker_id);
+
+  -- a run that somebody holds makes nobody wait: its results are handed back, to be sent again
+  v_busy := busy_jobs(exchange.completed_ids || exchange.failed_ids);
+  if cardinality(v_busy) > 0 then
+    return query
+    select 'busy', r.id, r.token, null::text, null::int, null::int, null::jsonb, null::jsonb, null::int, null::text, null::text,
+           null::timestamptz, null::timestamptz, null::bigint, null::bigint
+    from unnest(exchange.completed_ids || exchange.failed_ids, exchange.completed_tokens || exchange.failed_tokens) as r(id, token) where r.id = any (v_busy);
+    select coalesce(array_agg(c.id), '{}'), coalesce(array_agg(c.token), '{}'), array_agg(c.result)
+      into exchange.completed_ids, exchange.completed_tokens, exchange.completed_results
+    from unnest(exchange.completed_ids, exchange.completed_tokens, coalesce(exchange.completed_results, '{}')) as c(id, token, result) where not c.id = any (v_busy);
+    select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.token), '{}'), array_agg(f.error), array_agg(f.details), array_agg(f.retry_in), array_agg(f.permanent)
+      into exchange.failed_ids, exchange.failed_tokens, exchange.failed_errors, exchange.failed_details, exchange.failed_retry_in, exchange.failed_permanent
+    from unnest(exchange.failed_ids, exchange.failed_tokens, coalesce(exchange.failed_errors, '{}'), coalesce(exchange.failed_details, '{}'),
+                coalesce(exchange.failed_retry_in, '{}'), coalesce(exchange.failed_permanent, '{}')) as f(id, token, error, details, retry_in, permanent)
+    where not f.id = any (v_busy);
+  end if;
 
   -- results of both kinds: their leases are locked in one order, together
   if cardinality(exchange.completed_ids) > 0 and cardinality(exchange.failed_ids) > 0 then

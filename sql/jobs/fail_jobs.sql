@@ -23,11 +23,15 @@ declare
   v_says   text[];
   v_woken  int[];
   v_types  int[];
+  v_ends   task_end[];
+  v_again  bigint[];
 begin
   if p_ids is null or cardinality(p_ids) = 0 then
     return;
   end if;
-  perform lock_runs_of(p_ids);
+  if p_worker_id is null then     -- an exchange has locked them before
+    perform lock_runs_of_leases(p_ids);
+  end if;
   v_xid := xid();
   with given as materialized (
     select u.id, u.token, clipped(coalesce(u.error, 'unknown error')) as error, u.retry_in, coalesce(u.permanent, false) as permanent,
@@ -81,13 +85,18 @@ begin
     returning type_id
   )
   select array_agg(j.id), array_agg(j.token), array_agg(j.verdict),
-         array_agg(distinct j.type_id) filter (where j.verdict = 'retry'), array_agg(distinct j.type_id)
-    into v_ids, v_marks, v_says, v_woken, v_types
+         array_agg(distinct j.type_id) filter (where j.verdict = 'retry'), array_agg(distinct j.type_id),
+         array_agg(row(j.task_id, case j.verdict when 'dead_letter' then 'failed' else 'cancelled' end, null, j.error)::task_end) filter (where j.task_id is not null and j.verdict <> 'retry'),
+         array_agg(j.id) filter (where j.run_id is not null and j.verdict = 'retry')
+    into v_ids, v_marks, v_says, v_woken, v_types, v_ends, v_again
   from judged j;
   if v_ids is null then
     return;
   end if;
-  perform jobs_ended(array(select u.id from unnest(v_ids, v_says) as u(id, verdict) where u.verdict <> 'retry'));
+  perform jobs_ended(v_ends, p_now);
+  if v_again is not null then
+    perform park_paused(v_again);
+  end if;
   perform wake(v_woken);
   perform wake_limited(v_types);
   return query select * from unnest(v_ids, v_marks, v_says);

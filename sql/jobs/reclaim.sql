@@ -41,7 +41,7 @@ comment on function fencepost_private.mark_lost(timestamptz) is 'Suspects silent
 -- counts: a job that kills its workers must not live for ever); leases that a live worker has not named for three
 -- ttls (it forgot them); leases past their deadline (timed_out).
 -- A worker is closed only when no claim of it can be open (its lock was free) and a later statement finds no lease.
--- Locks: the leases, SKIP LOCKED.
+-- Locks: root runs and leases, both SKIP LOCKED.
 create function fencepost_private.reclaim(p_limit int default 1000, p_now timestamptz default fencepost_private.now())
 returns bigint
 language plpgsql
@@ -52,17 +52,26 @@ declare
   v_gone   int[] := array(select w.worker_id from worker w where not w.swept and w.status in ('lost', 'stopped'));
   v_quiet  int[] := array(select g from unnest(v_gone) as g where pg_try_advisory_xact_lock(lock_worker(), g));
   v_taken  record;
+  v_found  bigint[];
   v_count  bigint := 0;
 begin
+  -- look without locking, lock the runs (those that somebody holds come with the next pass), then lock and look again
+  v_found := array(
+    select l.id from lease l left join worker w on w.worker_id = l.worker_id
+    where l.worker_id = any (v_gone) or l.deadline <= p_now
+       or greatest(l.started_at, l.seen_at) < p_now - 3 * coalesce(w.ttl, interval '30 seconds')
+    limit p_limit);
+  if cardinality(v_found) > 0 then
+    v_found := array(select f from unnest(v_found) as f except select b from unnest(busy_jobs(v_found)) as b);
+  end if;
   with taken as materialized (
     select l.id, l.token, l.deadline <= p_now as is_overdue, l.started_at, l.deadline, w.name, w.worker_id,
            l.worker_id = any (v_gone) as is_gone
     from lease l
     left join worker w on w.worker_id = l.worker_id
-    where l.worker_id = any (v_gone)
-       or l.deadline <= p_now
-       or greatest(l.started_at, l.seen_at) < p_now - 3 * coalesce(w.ttl, interval '30 seconds')
-    limit p_limit
+    where l.id = any (v_found)
+      and (l.worker_id = any (v_gone) or l.deadline <= p_now
+           or greatest(l.started_at, l.seen_at) < p_now - 3 * coalesce(w.ttl, interval '30 seconds'))
     for update of l skip locked
   )
   select array_agg(t.id) filter (where t.is_overdue is not true) as ids,

@@ -17,14 +17,15 @@ declare
   v_xid   bigint;
   v_done  bigint[];
   v_marks int[];
-  v_over  bigint[];
+  v_over  task_end[];
+  v_back  bigint[];
   v_types int[];
 begin
   perform check_pairs(release_many.job_ids, release_many.tokens, 'release_many');
   if coalesce(cardinality(release_many.job_ids), 0) = 0 then
     return;
   end if;
-  perform lock_runs_of(release_many.job_ids);
+  perform lock_runs_of_leases(release_many.job_ids);
   v_xid := xid();
   with ended as (
     delete from lease l
@@ -48,11 +49,15 @@ begin
     from ended e join lane l on l.lane_id = e.lane_id group by l.type_id
     returning type_id
   )
-  select array_agg(e.id), array_agg(e.token), array_agg(e.id) filter (where e.cancel_requested_at is not null),
+  select array_agg(e.id), array_agg(e.token), array_agg(row(e.task_id, 'cancelled', null, e.cancel_reason)::task_end) filter (where e.cancel_requested_at is not null and e.task_id is not null),
+         array_agg(e.id) filter (where e.cancel_requested_at is null and e.run_id is not null),
          (select array_agg(c.type_id) from counted c)
-    into v_done, v_marks, v_over, v_types
+    into v_done, v_marks, v_over, v_back, v_types
   from ended e;
-  perform jobs_ended(v_over);
+  perform jobs_ended(v_over, v_now);
+  if v_back is not null then
+    perform park_paused(v_back);
+  end if;
   perform wake(v_types);
   return query select u.id, u.token from unnest(v_done, v_marks) as u(id, token);
 end

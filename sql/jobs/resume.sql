@@ -64,7 +64,7 @@ begin
     returning type_id
   )
   select (select array_agg(b.id) from back b), (select array_agg(c.type_id) from counted c) into v_ids, v_types;
-  perform jobs_revived(v_ids);
+  perform park_paused(v_ids);
   perform wake(v_types);
   return coalesce(cardinality(v_ids), 0);
 end

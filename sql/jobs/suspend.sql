@@ -21,7 +21,7 @@ begin
     perform raise_error('JE003', 'waits_for must have 1 to 200 characters', format('received %s characters', length(suspend.waits_for)),
       'It becomes the name of a step, which resume() records.');
   end if;
-  perform lock_runs_of(array[suspend.job_id]);
+  perform lock_runs_of_leases(array[suspend.job_id]);
   v_xid := xid();
   with ended as (
     delete from lease l where l.id = suspend.job_id and l.token = suspend.token and l.cancel_requested_at is null returning l.*

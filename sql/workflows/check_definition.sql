@@ -215,7 +215,7 @@ returns void
 language plpgsql
 immutable
 set search_path = fencepost_private, pg_temp
-as $$
+as $body$
 declare
   v record;
 begin
@@ -228,5 +228,5 @@ begin
     end;
   end loop;
 end
-$$;
+$body$;
 comment on function fencepost_private.check_template(jsonb, text) is 'Raises JE008 for a string of an input template that looks like a path and is none.';

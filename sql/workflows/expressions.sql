@@ -33,7 +33,7 @@ returns jsonb
 language plpgsql
 immutable
 set search_path = fencepost_private, pg_temp
-as $$
+as $body$
 begin
   case jsonb_typeof(p_template)
     when 'string' then
@@ -52,7 +52,7 @@ begin
       return p_template;
   end case;
 end
-$$;
+$body$;
 comment on function fencepost_private.filled(jsonb, jsonb) is 'An input template with its paths replaced by what they find in a context.';
 
 -- A predicate holds when it is true; a path that is no predicate holds when it finds something that is not false or null.

@@ -34,6 +34,21 @@ end
 $$;
 comment on function fencepost_private.start_tasks(bigint[], timestamptz) is 'Starts tasks whose parents have ended; returns those that end at once and what changes in the runs'' numbers.';
 
+-- A text as a time, or null when it is none.
+create function fencepost_private.try_time(p_text text)
+returns timestamptz
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return p_text::timestamptz;
+exception when data_exception then
+  return null;
+end
+$$;
+comment on function fencepost_private.try_time(text) is 'A text as a time; null when it is none.';
+
 -- Reads what the start of these tasks needs: conditions, payloads, times, items. Pending tasks without an unmet parent only.
 create function fencepost_private.due_tasks(p_task_ids bigint[], p_now timestamptz)
 returns fencepost_private.due_task[]
@@ -46,7 +61,7 @@ set enable_mergejoin = off
 set jit = off
 as $$
   with due as materialized (
-    select t.task_id, t.run_id, r.tenant, r.input as run_input, r.priority as run_priority, r.version_id, d.*,
+    select t.task_id, t.run_id, r.tenant, r.input as run_input, r.priority as run_priority, d.*,
            d.parents > 0 and t.skipped_parents = d.parents as all_skipped
     from unnest(p_task_ids) as i(task_id)
     join task t on t.task_id = i.task_id
@@ -87,21 +102,6 @@ as $$
 $$;
 comment on function fencepost_private.due_tasks(bigint[], timestamptz) is 'What the start of these tasks needs, for those that may start now.';
 
--- A text as a time, or null when it is none.
-create function fencepost_private.try_time(p_text text)
-returns timestamptz
-language plpgsql
-stable
-set search_path = fencepost_private, pg_temp
-as $$
-begin
-  return p_text::timestamptz;
-exception when data_exception then
-  return null;
-end
-$$;
-comment on function fencepost_private.try_time(text) is 'A text as a time; null when it is none.';
-
 -- Gives tasks their jobs. A payload that its type refuses fails the task instead of whoever moved the run.
 create function fencepost_private.queue_tasks(p_due fencepost_private.due_task[], p_now timestamptz, out ends fencepost_private.task_end[], out deltas fencepost_private.run_delta[])
 language plpgsql
@@ -115,18 +115,16 @@ as $$
 declare
   v_jobs new_job[];
 begin
-  with lanes as materialized (
-    select n.type, n.priority, l.lane_id, l.type_id
-    from (select distinct d.type, d.priority from unnest(p_due) as d order by d.type, d.priority) as n
-    cross join lateral ensure_lane(n.type, n.priority) as l
-  ), checked as materialized (
+  -- a statement of its own: the next one must see the types and lanes that it makes
+  perform ensure_lane(n.type, n.priority) from (select distinct d.type, d.priority from unnest(p_due) as d order by d.type, d.priority) as n;
+  with checked as materialized (
     select d.*, l.lane_id, l.type_id,
            case when octet_length(d.payload::text) > t.max_payload_bytes then format('JE006: the payload for %s is too large: %s bytes of at most %s', d.type, octet_length(d.payload::text), t.max_payload_bytes)
                 when t.payload_check is not null and jsonb_path_match(d.payload, t.payload_check, silent => true) is not true
                 then format('JE006: the payload for %s fails the check of its type: %s', d.type, t.payload_check) end as refusal
     from unnest(p_due) as d
-    join lanes l on l.type = d.type and l.priority = d.priority
-    join job_type t on t.type_id = l.type_id
+    join job_type t on t.type = d.type
+    join lane l on l.type_id = t.type_id and l.priority = d.priority and l.flow = 0
   )
   select array_agg(row(nextval('job_id_seq'), 1, c.type_id, c.lane_id, c.tenant, c.payload, null, null, c.max_attempts, c.timeout, null, c.run_id, c.task_id, null)::new_job order by c.task_id)
            filter (where c.refusal is null),
@@ -134,7 +132,7 @@ begin
     into v_jobs, ends
   from checked c;
 
-  perform enqueue_rows(coalesce(v_jobs, '{}'::new_job[]), p_now, trusted => true);
+  perform enqueue_rows(coalesce(v_jobs, '{}'::new_job[]), p_now, p_trusted => true);
   with queued as (
     update task t set status = 'queued', job_id = j.id, ready_at = p_now
     from unnest(v_jobs) as j
