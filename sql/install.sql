@@ -87,6 +87,7 @@
 --!include workflows/settle_runs.sql
 --!include workflows/compensate.sql
 --!include workflows/start_run.sql
+--!include workflows/start_runs.sql
 --!include workflows/approve.sql
 --!include workflows/reject.sql
 --!include workflows/request_approval.sql

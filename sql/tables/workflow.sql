@@ -64,7 +64,7 @@ create table fencepost_private.workflow_task (
   child         text,
   child_version int,
   constraint workflow_task_pkey primary key (version_id, task_no),
-  constraint workflow_task_name_unique unique (version_id, name)
+  constraint workflow_task_name_unique unique (name, version_id)
 );
 comment on table fencepost_private.workflow_task is 'The tasks of a version, taken apart from its definition once, at publication.';
 comment on column fencepost_private.workflow_task.version_id is 'The version.';

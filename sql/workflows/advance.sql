@@ -53,6 +53,7 @@ returns fencepost_private.ended_task[]
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -126,6 +127,7 @@ returns bigint[]
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off

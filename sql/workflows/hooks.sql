@@ -5,6 +5,7 @@
 create function fencepost_private.lock_runs_of(p_job_ids bigint[]) returns void
 language plpgsql volatile
 set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -20,6 +21,7 @@ comment on function fencepost_private.lock_runs_of(bigint[]) is 'Locks the root 
 create function fencepost_private.lock_runs_of_leases(p_job_ids bigint[]) returns void
 language plpgsql volatile
 set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
@@ -55,6 +57,7 @@ comment on function fencepost_private.lock_roots(bigint[]) is 'Locks the roots o
 create function fencepost_private.busy_jobs(p_job_ids bigint[]) returns bigint[]
 language plpgsql volatile
 set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off

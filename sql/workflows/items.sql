@@ -13,6 +13,7 @@ create function fencepost_private.start_items(p_map_ids bigint[], p_now timestam
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -61,6 +62,7 @@ create function fencepost_private.count_items(p_ended fencepost_private.ended_ta
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off

@@ -72,7 +72,7 @@ begin
   where t.run_id = v_run.run_id and t.parent_task_id is null and t.status = 'pending' and d.version_id = v_version.version_id and d.task_no = t.task_no;
   update run r set version_id = v_version.version_id, pending = (select count(*) from task t where t.run_id = v_run.run_id and t.status = 'pending' and t.parent_task_id is null)
   where r.run_id = v_run.run_id;
-  perform start_roots(v_run.run_id, v_now), advance(null, null, array[row(v_run.run_id, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta], v_now);
+  perform start_roots(array[v_run.run_id], v_now), advance(null, null, array[row(v_run.run_id, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta], v_now);
 end
 $$;
 comment on function fencepost.migrate_run(bigint, int, boolean) is 'Moves a run to another version of its workflow and returns what changes; dry_run only looks. Raises JE002, JE004.';

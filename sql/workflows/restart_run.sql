@@ -32,7 +32,7 @@ begin
     )
     select r.task_no from redo r);
 
-  v_id := create_run(v_run.workflow_id, v_run.version_id, v_run.tenant, v_run.input, null, v_run.tags, v_run.priority, null, v_run.run_id, v_now);
+  v_id := (create_runs(v_run.workflow_id, v_run.version_id, v_run.tenant, array[v_run.input], null, v_run.tags, v_run.priority, null, v_run.run_id, v_now))[1];
   with taken as (
     update task n
     set status = o.status, output = o.output, error = o.error, released = true, ready_at = o.ready_at, finished_at = o.finished_at
@@ -53,7 +53,7 @@ begin
     group by e.child_no
   ) as m
   where n.run_id = v_id and n.task_no = m.child_no and n.status = 'pending' and n.parent_task_id is null;
-  perform start_roots(v_id, v_now), advance(null, null, array[row(v_id, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta], v_now);
+  perform start_roots(array[v_id], v_now), advance(null, null, array[row(v_id, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta], v_now);
   return v_id;
 end
 $$;

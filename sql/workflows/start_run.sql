@@ -34,7 +34,7 @@ begin
   end if;
 
   loop
-    v_id := create_run(v_version.workflow_id, v_version.version_id, v_tenant, v_input, start_run.idempotency_key, coalesce(start_run.tags, '{}'), start_run.priority, null, null, v_now);
+    v_id := (create_runs(v_version.workflow_id, v_version.version_id, v_tenant, array[v_input], start_run.idempotency_key, coalesce(start_run.tags, '{}'), start_run.priority, null, null, v_now))[1];
     exit when v_id is not null;
     select r.run_id, r.input into v_known from run r
     where r.tenant = v_tenant and r.workflow_id = v_version.workflow_id and r.idempotency_key = start_run.idempotency_key;
@@ -45,7 +45,7 @@ begin
       return v_known.run_id;
     end if;
   end loop;
-  perform start_roots(v_id, v_now);
+  perform start_roots(array[v_id], v_now);
   return v_id;
 end
 $$;
@@ -72,45 +72,63 @@ end
 $$;
 comment on function fencepost_private.find_version(text, int) is 'A published version of a workflow. Raises JE002.';
 
--- Stores a run and its tasks, all pending. Null when its idempotency key is taken.
-create function fencepost_private.create_run(
-  p_workflow_id int, p_version_id int, p_tenant text, p_input jsonb, p_key text, p_tags text[], p_priority int, p_parent_task_id bigint, p_restarted_from bigint, p_now timestamptz)
-returns bigint
+-- Stores runs of one version, one for each input, and their tasks, all pending. Returns their ids in the order of the
+-- inputs; none when the idempotency key (for a single run only) is taken.
+create function fencepost_private.create_runs(
+  p_workflow_id int, p_version_id int, p_tenant text, p_inputs jsonb[], p_key text, p_tags text[], p_priority int, p_parent_task_id bigint, p_restarted_from bigint, p_now timestamptz)
+returns bigint[]
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
-  v_id   bigint := nextval('run_id_seq');
-  v_root bigint := coalesce((select r.root_run_id from task t join run r on r.run_id = t.run_id where t.task_id = p_parent_task_id), v_id);
+  v_root bigint;
+  v_ids  bigint[];
 begin
-  insert into run (run_id, root_run_id, workflow_id, version_id, tenant, input, tags, priority, idempotency_key, parent_task_id, restarted_from, created_at, pending)
-  select v_id, v_root, p_workflow_id, p_version_id, p_tenant, p_input, p_tags, p_priority, p_key, p_parent_task_id, p_restarted_from, p_now, v.tasks
-  from workflow_version v where v.version_id = p_version_id
-  on conflict do nothing;
-  if not found then
-    return null;
+  if p_parent_task_id is not null then
+    select r.root_run_id into v_root from task t join run r on r.run_id = t.run_id where t.task_id = p_parent_task_id;
   end if;
-  insert into task (run_id, task_no, kind, status, unmet)
-  select v_id, d.task_no, d.kind, 'pending', d.parents from workflow_task d where d.version_id = p_version_id order by d.task_no;
-  insert into event (xid, at, tenant, kind, run_id, task_id, actor, data)
-  values (xid(), p_now, p_tenant, 'run.started', v_id, p_parent_task_id, actor(), jsonb_strip_nulls(jsonb_build_object('restarted_from', p_restarted_from)));
-  return v_id;
+  with given as materialized (
+    select nextval('run_id_seq') as id, i.input, i.place from unnest(p_inputs) with ordinality as i(input, place)
+  ), stored as (
+    insert into run (run_id, root_run_id, workflow_id, version_id, tenant, input, tags, priority, idempotency_key, parent_task_id, restarted_from, created_at, pending)
+    select g.id, coalesce(v_root, g.id), p_workflow_id, p_version_id, p_tenant, g.input, p_tags, p_priority, p_key, p_parent_task_id, p_restarted_from, p_now, v.tasks
+    from given g cross join workflow_version v
+    where v.version_id = p_version_id
+    order by g.place
+    on conflict do nothing
+    returning run_id
+  ), listed as (
+    insert into task (run_id, task_no, kind, status, unmet)
+    select s.run_id, d.task_no, d.kind, 'pending', d.parents
+    from stored s cross join workflow_task d
+    where d.version_id = p_version_id
+    order by s.run_id, d.task_no
+  ), told as (
+    insert into event (xid, at, tenant, kind, run_id, task_id, actor, data)
+    select xid(), p_now, p_tenant, 'run.started', s.run_id, p_parent_task_id, actor(),
+           case when p_restarted_from is not null then jsonb_build_object('restarted_from', p_restarted_from) end
+    from stored s order by s.run_id
+  )
+  select array_agg(s.run_id order by s.run_id) into v_ids from stored s;
+  return coalesce(v_ids, '{}'::bigint[]);
 end
 $$;
-comment on function fencepost_private.create_run(int, int, text, jsonb, text, text[], int, bigint, bigint, timestamptz) is 'Stores a run with its tasks; null when its idempotency key is taken.';
+comment on function fencepost_private.create_runs(int, int, text, jsonb[], text, text[], int, bigint, bigint, timestamptz)
+  is 'Stores runs of one version with their tasks; returns none when the idempotency key is taken.';
 
-create function fencepost_private.start_roots(p_run_id bigint, p_now timestamptz)
+create function fencepost_private.start_roots(p_run_ids bigint[], p_now timestamptz)
 returns void
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
 as $$
 begin
-  perform advance(null, array(select t.task_id from task t where t.run_id = p_run_id and t.status = 'pending' and t.unmet = 0 and t.parent_task_id is null order by t.task_no), null, p_now);
+  perform advance(null, array(select t.task_id from task t where t.run_id = any (p_run_ids) and t.status = 'pending' and t.unmet = 0 and t.parent_task_id is null order by t.task_id), null, p_now);
 end
 $$;
-comment on function fencepost_private.start_roots(bigint, timestamptz) is 'Starts the tasks of a run that wait for no other.';
+comment on function fencepost_private.start_roots(bigint[], timestamptz) is 'Starts the tasks of these runs that wait for no other.';
 
 -- The run of a task of kind workflow. A missing workflow or an unfit input fails the task.
 create function fencepost_private.start_child(p_task_id bigint, p_run_id bigint, p_workflow text, p_version int, p_input jsonb, p_now timestamptz)
@@ -136,10 +154,10 @@ begin
     return array[row(p_task_id, 'failed', null, format('JE003: %s', v_problem))::task_end];
   end if;
   select r.tenant, r.priority, r.tags into v_parent from run r where r.run_id = p_run_id;
-  v_id := create_run(v_version.workflow_id, v_version.version_id, v_parent.tenant, p_input, null, v_parent.tags, v_parent.priority, p_task_id, null, p_now);
+  v_id := (create_runs(v_version.workflow_id, v_version.version_id, v_parent.tenant, array[p_input], null, v_parent.tags, v_parent.priority, p_task_id, null, p_now))[1];
   update task t set child_run_id = v_id where t.task_id = p_task_id;
-  perform start_roots(v_id, p_now);
-  return '{}';
+  perform start_roots(array[v_id], p_now);
+  return '{}'::task_end[];
 end
 $$;
 comment on function fencepost_private.start_child(bigint, bigint, text, int, jsonb, timestamptz) is 'Starts the run that carries out a task of kind workflow; returns the end of the task when it cannot.';

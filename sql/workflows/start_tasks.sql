@@ -6,6 +6,7 @@ create function fencepost_private.start_tasks(p_task_ids bigint[], p_now timesta
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -52,14 +53,18 @@ comment on function fencepost_private.try_time(text) is 'A text as a time; null 
 -- Reads what the start of these tasks needs: conditions, payloads, times, items. Pending tasks without an unmet parent only.
 create function fencepost_private.due_tasks(p_task_ids bigint[], p_now timestamptz)
 returns fencepost_private.due_task[]
-language sql
+language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 set jit = off
 as $$
+declare
+  v_due due_task[];
+begin
   with due as materialized (
     select t.task_id, t.run_id, r.tenant, r.input as run_input, r.priority as run_priority, d.*,
            d.parents > 0 and t.skipped_parents = d.parents as all_skipped
@@ -89,7 +94,7 @@ as $$
     case when s.kind = 'timer' then coalesce(p_now + s.delay, try_time(jsonb_path_query_first(s.context, s.until_path, silent => true) #>> '{}')) end,
     null, s.signal,
     case when s.kind = 'map' and s.skip_reason is null then jsonb_path_query_first(s.context, s.over_path, silent => true) end,
-    s.max_parallel, s.child, s.child_version)::due_task order by s.task_id), '{}')
+    s.max_parallel, s.child, s.child_version)::due_task order by s.task_id), '{}') into v_due
   from seen s
   left join lateral (
     select coalesce(jsonb_object_agg(pd.name, coalesce(p.output, 'null')), '{}') as outputs
@@ -98,7 +103,9 @@ as $$
     join workflow_task pd on pd.version_id = e.version_id and pd.task_no = e.parent_no
     where e.version_id = s.version_id and e.child_no = s.task_no and p.status in ('completed', 'failed')
       and s.skip_reason is null and s.kind in ('job', 'workflow') and s.input is null
-  ) as parents on true
+  ) as parents on true;
+  return v_due;
+end
 $$;
 comment on function fencepost_private.due_tasks(bigint[], timestamptz) is 'What the start of these tasks needs, for those that may start now.';
 
@@ -107,6 +114,7 @@ create function fencepost_private.queue_tasks(p_due fencepost_private.due_task[]
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -151,6 +159,7 @@ create function fencepost_private.await_tasks(p_due fencepost_private.due_task[]
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
