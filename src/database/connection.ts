@@ -257,7 +257,8 @@ export class Connection {
         signal.addEventListener('abort', () => socket.destroy())
         socket.once('close', () => resolve())
         socket.resume()
-        socket.end(message)
+        // The other side closes. Closing our half first made PgBouncer 1.18 exit.
+        socket.write(message)
       })
     } catch {} // it was worth a try; the server finds out when it next writes
   }
