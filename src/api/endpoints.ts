@@ -4,13 +4,19 @@ import { enqueueJobs } from './routes/enqueue.ts'
 import { jobControlRoutes } from './routes/job-control.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { serviceRoutes } from './routes/service.ts'
+import { statsRoutes } from './routes/stats.ts'
+import { typeRoutes } from './routes/types.ts'
 import { workerProtocolRoutes } from './routes/worker-protocol.ts'
+import { workerRoutes } from './routes/workers.ts'
 
 /** Every route of the API, in the order of the reference. */
 export const endpoints: readonly Endpoint[] = [
   enqueueJobs,
   ...jobRoutes,
   ...jobControlRoutes,
+  ...typeRoutes,
+  ...statsRoutes,
+  ...workerRoutes,
   ...workerProtocolRoutes,
   ...attemptRoutes,
   ...serviceRoutes,
