@@ -22,10 +22,12 @@ function bars(results, scenario) {
     title: scenario.title,
     unit: scenario.unit,
     note: latency ? 'median and 99th percentile; less is better' : 'more is better',
-    bars: Object.keys(scenario.figures).flatMap((name) =>
+    bars: Object.keys(scenario.figures).flatMap((name, colour) =>
       parts
         .map((part) => ({
           name,
+          colour,
+          pale: part === 'p99',
           label: `${titleOf(results, name)}${latency ? `, ${part === 'value' ? 'p50' : part}` : ''}`,
           figure: summaryOf(scenario, name, part),
         }))

@@ -102,7 +102,7 @@ function snapshotTable(results, scenario) {
 function churned(scenario, name) {
   const figure = summaryOf(scenario, name, 'churned')
   if (figure === undefined) return '–'
-  const cut = figure.median < scenario.size.jobs * 0.98
+  const cut = roundsOf(scenario, name, 'outOfTime').includes(true)
   return cut ? `${rate(figure.median)} (out of time)` : rate(figure.median)
 }
 
