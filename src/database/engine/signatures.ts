@@ -86,6 +86,10 @@ export const signatures = {
   pause_type: ['type', 'reason'],
   resume_type: ['type', 'reason'],
   drain_worker: ['worker_id'],
+  list_jobs: ['filter', 'after', 'max'],
+  explain_job: ['job_id'],
+  replay_matching: ['filter', 'dry_run', 'max'],
+  discard_matching: ['filter', 'dry_run', 'reason', 'max'],
   stats: ['type'],
   outcome_totals: ['type'],
 } as const satisfies Record<string, readonly string[]>
