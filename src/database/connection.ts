@@ -3,7 +3,7 @@ import postgres from 'postgres'
 import { type Address, type Host, nameOf, type SessionTarget } from './address.ts'
 import type { Deadline } from './deadline.ts'
 import { decoders } from './decode.ts'
-import { ConnectionLostError, type Outcome, translate } from './errors.ts'
+import { ConnectionLostError, type Outcome, spoilsConnection, translate } from './errors.ts'
 import { openSocket } from './socket.ts'
 
 /** A message of the server that is no error: `raise notice`. */
@@ -176,7 +176,7 @@ export class Connection {
       })
     } catch (error) {
       const translated = withOutcome(translate(this.#inOurWords(error), outcome), outcome)
-      if (translated instanceof ConnectionLostError) this.destroy(translated)
+      if (spoilsConnection(translated)) this.destroy(translated)
       throw translated
     } finally {
       this.#fail = undefined

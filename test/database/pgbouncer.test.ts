@@ -101,7 +101,7 @@ describe('behind PgBouncer in transaction mode', () => {
     listener.on('state', (state, reason) => reasons.push(`${state}: ${reason}`))
     listener.start()
     await expect.poll(() => listener.state, { timeout: 10_000 }).toBe('off')
-    expect(reasons).toEqual([expect.stringContaining('pooler')])
+    expect(reasons.at(-1)).toContain('a pooler is in between')
   })
 })
 
