@@ -39,7 +39,8 @@ comment on function fencepost_private.mark_lost(timestamptz) is 'Suspects silent
 
 -- Takes back, at most p_limit: leases of workers that are lost or stopped (the attempt ends as lease_expired, and
 -- counts: a job that kills its workers must not live for ever); leases that a live worker has not named for three
--- ttls (it forgot them); leases past their deadline (timed_out).
+-- ttls in which it spoke (it forgot them; what nobody could say during an outage does not count); leases past their
+-- deadline (timed_out).
 -- A worker is closed only when no claim of it can be open (its lock was free) and a later statement finds no lease.
 -- Locks: the leases, SKIP LOCKED.
 create function fencepost_private.reclaim(p_limit int default 1000, p_now timestamptz default fencepost_private.now())
@@ -61,7 +62,7 @@ begin
     left join worker w on w.worker_id = l.worker_id
     where l.worker_id = any (v_gone)
        or l.deadline <= p_now
-       or greatest(l.started_at, l.seen_at) < p_now - 3 * coalesce(w.ttl, interval '30 seconds')
+       or greatest(l.started_at, l.seen_at, w.returned_at) < coalesce(w.heartbeat_at, p_now) - 3 * coalesce(w.ttl, interval '30 seconds')
     limit p_limit
     for update of l skip locked
   )
