@@ -23,7 +23,7 @@ begin
   join lane n on n.lane_id = p.lane_id
   join job_type t on t.type_id = n.type_id
   left join worker w on w.worker_id = p.worker_id
-  where p.id = explain_job.job_id
+  where p.id = explain_job.job_id and exists (select from job b where b.id = explain_job.job_id)
   limit 1;
   if not found then
     perform raise_not_found(explain_job.job_id);
