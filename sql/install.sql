@@ -35,6 +35,7 @@
 --!include tables/housekeeping.sql
 --!include tables/outcome.sql
 --!include tables/type_declaration.sql
+--!include tables/type_pause.sql
 --!include tables/workflow.sql
 --!include tables/run.sql
 
@@ -133,3 +134,16 @@
 --!include operate/drain_worker.sql
 --!include operate/stats.sql
 --!include operate/outcome_totals.sql
+--!include operate/job_filter.sql
+--!include operate/list_jobs.sql
+--!include operate/replay_matching.sql
+--!include operate/discard_matching.sql
+--!include operate/unreachable_ready.sql
+--!include operate/explain_job.sql
+--!include operate/explain_pending.sql
+--!include operate/check_invariants.sql
+--!include operate/after_restore.sql
+--!include operate/doctor.sql
+--!include operate/doctor_work.sql
+--!include operate/doctor_housekeeping.sql
+--!include operate/doctor_server.sql

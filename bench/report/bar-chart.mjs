@@ -13,12 +13,12 @@ export function barChart({ title, unit, note, bars }) {
   const x = (value) => LABELS + (value / end) * (WIDTH - LABELS - VALUES)
   const height = bars.length * STEP + 48
   const content = [text(0, 16, `${title}, ${unit}`), text(WIDTH, 16, note, IN_SMALL)]
-  for (const [index, { name, label, figure }] of bars.entries()) {
+  for (const [index, { name, colour, pale, label, figure }] of bars.entries()) {
     const top = 32 + index * STEP
     const middle = top + BAR / 2
     content.push(
       text(LABELS - 8, middle + 4, label, { anchor: 'end' }),
-      `<rect x="${LABELS}" y="${top}" width="${round(x(figure.median) - LABELS)}" height="${BAR}" rx="3" fill="${colourOf(name, index)}"/>`,
+      `<rect x="${LABELS}" y="${top}" width="${round(x(figure.median) - LABELS)}" height="${BAR}" rx="3" fill="${colourOf(name, colour)}"${pale ? ' opacity="0.5"' : ''}/>`,
       line(x(figure.min), middle, x(figure.max), middle, 'whisker'),
       line(x(figure.min), middle - 4, x(figure.min), middle + 4, 'whisker'),
       line(x(figure.max), middle - 4, x(figure.max), middle + 4, 'whisker'),

@@ -1,18 +1,14 @@
 import { summary } from '../lib/stats.mjs'
 import { barChart } from './bar-chart.mjs'
-import { summaryOf, titleOf } from './figures.mjs'
+import { contests, summaryOf, titleOf } from './figures.mjs'
 import { lineChart } from './line-chart.mjs'
 
 /** The charts of a run: `[file name, SVG]`, one for each scenario that compares systems. */
 export function charts(results) {
-  return results.scenarios
-    .filter(({ name }) => name !== 'floor')
-    .map((scenario) => [
-      `${scenario.name}.svg`,
-      scenario.name === 'held-snapshot'
-        ? snapshotChart(results, scenario)
-        : bars(results, scenario),
-    ])
+  return contests(results).map((scenario) => [
+    `${scenario.name}.svg`,
+    scenario.name === 'held-snapshot' ? snapshotChart(results, scenario) : bars(results, scenario),
+  ])
 }
 
 function bars(results, scenario) {
@@ -22,10 +18,12 @@ function bars(results, scenario) {
     title: scenario.title,
     unit: scenario.unit,
     note: latency ? 'median and 99th percentile; less is better' : 'more is better',
-    bars: Object.keys(scenario.figures).flatMap((name) =>
+    bars: Object.keys(scenario.figures).flatMap((name, colour) =>
       parts
         .map((part) => ({
           name,
+          colour,
+          pale: part === 'p99',
           label: `${titleOf(results, name)}${latency ? `, ${part === 'value' ? 'p50' : part}` : ''}`,
           figure: summaryOf(scenario, name, part),
         }))

@@ -4,6 +4,13 @@ import { ratios, summary } from '../lib/stats.mjs'
 export const referenceOf = (results) =>
   results.systems.find(({ name }) => name === 'fencepost') ?? results.systems[0]
 
+/** The systems that are queues: not the floor, nor a part of one of them. */
+export const queuesOf = (results) => results.systems.filter(({ keeps }) => keeps !== undefined)
+
+/** The scenarios in which queues meet. */
+export const contests = (results) =>
+  results.scenarios.filter(({ name }) => name !== 'floor' && name !== 'engine')
+
 export const titleOf = (results, name) =>
   results.systems.find((system) => system.name === name)?.title ?? name
 

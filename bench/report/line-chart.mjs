@@ -1,4 +1,3 @@
-import { short } from './figures.mjs'
 import { colourOf, line, niceCeiling, round, svg, text } from './svg.mjs'
 
 const WIDTH = 720
@@ -43,5 +42,4 @@ export function lineChart({ title, xLabel, lines }) {
   return svg(WIDTH, HEIGHT, title, content)
 }
 
-const label = (value) =>
-  value === 0 ? '0' : value >= 1000 ? `${short(value / 1000)}k` : short(value)
+const label = (value) => (value >= 1000 ? `${round(value / 1000)}k` : String(round(value)))

@@ -1,4 +1,14 @@
-import { advantage, referenceOf, spread, summaryOf, table, times, titleOf } from './figures.mjs'
+import {
+  advantage,
+  contests,
+  queuesOf,
+  referenceOf,
+  spread,
+  summaryOf,
+  table,
+  times,
+  titleOf,
+} from './figures.mjs'
 import { section } from './sections.mjs'
 
 /** docs/benchmarks.md, whole. */
@@ -28,9 +38,9 @@ The systems take turns: each round plays every system once, in a database of its
 }
 
 function glance(results, reference) {
-  const others = results.systems.filter(({ name }) => name !== reference.name && name !== 'floor')
-  const rows = results.scenarios
-    .filter(({ name }) => name !== 'floor' && name !== 'held-snapshot')
+  const others = queuesOf(results).filter(({ name }) => name !== reference.name)
+  const rows = contests(results)
+    .filter(({ name }) => name !== 'held-snapshot')
     .flatMap((scenario) =>
       scenario.name === 'wake-up' ? latencyRows(scenario) : [rateRow(scenario)],
     )
@@ -63,9 +73,11 @@ function snapshotSentence(results, scenario) {
   return `Throughput kept at the end of a run with a held snapshot: ${kept.join(', ')}.`
 }
 
-function comparable({ systems, absent }) {
-  const rows = systems.map(({ title, keeps }) => [title, keeps])
-  const missing = Object.entries(absent).map(([name, reason]) => `Left out: ${name} (${reason}).`)
+function comparable(results) {
+  const rows = queuesOf(results).map(({ title, keeps }) => [title, keeps])
+  const missing = Object.entries(results.absent).map(
+    ([name, reason]) => `Left out: ${name} (${reason}).`,
+  )
   return [
     'The systems do not do the same work for a job. What remains of a finished one:',
     table(['system', 'what it keeps'], rows),
@@ -74,19 +86,18 @@ function comparable({ systems, absent }) {
   ].join('\n\n')
 }
 
-function settings({ systems, stores, machine, settings: servers }) {
+function settings(results) {
+  const { stores, machine, settings: servers } = results
   const list = (object) =>
     Object.entries(object)
       .map(([name, value]) => `\`${name} = ${value === '' ? "''" : value}\``)
       .join(', ')
-  const rows = systems
-    .filter(({ name }) => name !== 'floor')
-    .map((system) => [
-      `${system.title}`,
-      system.version ?? '–',
-      code(system.settings.throughput),
-      code(system.settings.latency),
-    ])
+  const rows = queuesOf(results).map((system) => [
+    `${system.title}`,
+    system.version ?? '–',
+    code(system.settings.throughput),
+    code(system.settings.latency),
+  ])
   return [
     `Node ${machine.node} for every system. PostgreSQL ${stores.postgres}: ${list(servers.postgres)}; the rest as it comes, autovacuum on.${stores.redis ? ` Redis ${stores.redis}: ${list(servers.redis)}.` : ''} After the queue is filled and before it is drained, each database gets \`vacuum (analyze)\` and a checkpoint.`,
     table(['system', 'version', 'worker’s settings for throughput', 'for latency'], rows),

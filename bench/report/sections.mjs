@@ -1,6 +1,7 @@
-import { summary } from '../lib/stats.mjs'
+import { engineTable, floorTable } from './bounds.mjs'
 import {
   advantage,
+  contests,
   rate,
   referenceOf,
   roundsOf,
@@ -14,9 +15,15 @@ import {
 
 /** One section a scenario: what it measures, the chart, the table, what limits the figure. */
 export function section(results, scenario) {
-  const body = { 'held-snapshot': snapshotTable, floor: floorTable, 'wake-up': latencyTable }
-  const chart =
-    scenario.name === 'floor' ? [] : [`![${scenario.title}](benchmarks/${scenario.name}.svg)`]
+  const body = {
+    'held-snapshot': snapshotTable,
+    engine: engineTable,
+    floor: floorTable,
+    'wake-up': latencyTable,
+  }
+  const chart = !contests(results).includes(scenario)
+    ? []
+    : [`![${scenario.title}](benchmarks/${scenario.name}.svg)`]
   const failures = Object.entries(scenario.errors).map(
     ([name, error]) => `${titleOf(results, name)}: a round failed (${error.split('\n')[0]}).`,
   )
@@ -102,52 +109,8 @@ function snapshotTable(results, scenario) {
 function churned(scenario, name) {
   const figure = summaryOf(scenario, name, 'churned')
   if (figure === undefined) return '–'
-  const cut = figure.median < scenario.size.jobs * 0.98
+  const cut = roundsOf(scenario, name, 'outOfTime').includes(true)
   return cut ? `${rate(figure.median)} (out of time)` : rate(figure.median)
-}
-
-function floorTable(results, scenario) {
-  const cases = new Map()
-  for (const round of scenario.figures.floor.filter(Boolean)) {
-    for (const each of round.cases) {
-      const key = `${each.batch} ${each.connections}`
-      cases.set(key, [...(cases.get(key) ?? []), each])
-    }
-  }
-  const rows = [...cases.values()].map((rounds) => {
-    const { batch, connections } = rounds[0]
-    return [
-      rate(batch),
-      connections,
-      ...['both', 'insert', 'delete'].map((each) =>
-        spread(summary(rounds.map((one) => one[each]))),
-      ),
-      shareOfFloor(results, summary(rounds.map(({ both }) => both))),
-    ]
-  })
-  const reference = referenceOf(results)
-  const singles = ['plain', 'notifying'].map((kind) => [
-    kind === 'plain' ? 'one row a transaction' : 'the same, with a NOTIFY in it',
-    spread(summary(scenario.figures.floor.filter(Boolean).map((round) => round.singles[kind]))),
-  ])
-  const batches = table(
-    [
-      'rows a batch',
-      'connections',
-      'insert and delete',
-      'insert alone',
-      'delete alone',
-      `drain of ${reference.title} ÷ insert and delete`,
-    ],
-    rows,
-  )
-  return [batches, table(['8 connections', 'rows/s'], singles)].join('\n\n')
-}
-
-function shareOfFloor(results, floor) {
-  const drain = results.scenarios.find(({ name }) => name === 'drain')
-  const figure = drain && summaryOf(drain, referenceOf(results).name)
-  return figure ? (figure.median / floor.median).toFixed(2) : '–'
 }
 
 function ratioCell(scenario, reference, name, each) {

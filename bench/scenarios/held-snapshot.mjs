@@ -28,7 +28,7 @@ export const heldSnapshot = {
       heldRate: held.rate,
       controlRate: control.rate,
       churned: held.jobs,
-      controlChurned: control.jobs,
+      outOfTime: held.outOfTime,
       curve: held.curve,
       controlCurve: control.curve,
       repeated: held.repeated + control.repeated,
@@ -68,7 +68,7 @@ async function churn(stage, system, { jobs, warmUp, within }, hold) {
     const { repeated } = await worker.call('report')
     await worker.call('stop')
     await (await snapshot).end()
-    return { ...tenths(samples), repeated }
+    return { ...tenths(samples), outOfTime: samples.at(-1).handled < total, repeated }
   })
 }
 

@@ -1,5 +1,6 @@
 import { batchEnqueue } from './batch-enqueue.mjs'
 import { drain } from './drain.mjs'
+import { engine } from './engine.mjs'
 import { floor } from './floor.mjs'
 import { heldSnapshot } from './held-snapshot.mjs'
 import { singleEnqueue } from './single-enqueue.mjs'
@@ -10,4 +11,4 @@ import { wakeUp } from './wake-up.mjs'
  * `higher` is better, its size in each mode, `round(stage, system, size)`, which returns an object whose
  * `value` is the main figure, and, where not every system can play, `suits(system)`.
  */
-export const scenarios = [drain, batchEnqueue, singleEnqueue, wakeUp, heldSnapshot, floor]
+export const scenarios = [drain, batchEnqueue, singleEnqueue, wakeUp, heldSnapshot, engine, floor]

@@ -64,14 +64,14 @@ const bullmqOn = (appendfsync) => ({
 export const bullmq = {
   ...bullmqOn('everysec'),
   name: 'bullmq',
-  title: 'BullMQ, Redis synced each second',
+  title: 'BullMQ, synced each second',
   keeps: 'nothing: a finished job is removed; a crash loses up to a second of everything',
 }
 
 export const bullmqAlways = {
   ...bullmqOn('always'),
   name: 'bullmq-always',
-  title: 'BullMQ, Redis synced always',
+  title: 'BullMQ, synced always',
   /** Where durability is what is measured. */
   scenarios: ['single-enqueue', 'wake-up'],
   keeps: 'nothing: a finished job is removed; what was acknowledged survives a crash',

@@ -4,7 +4,6 @@ export const floor = {
   title: 'plain insert and delete',
   scenarios: ['floor'],
   store: 'postgres',
-  keeps: 'nothing',
   settings: {},
   async load() {},
 }

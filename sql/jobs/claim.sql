@@ -35,7 +35,8 @@ begin
       -- types are added as they come and told anew with each heartbeat: a row that is written often costs all who read it
       if v_worker.is_due or v_worker.ttl <> claim.ttl or not v_worker.types @> claim.types then
         update worker w
-        set heartbeat_at = v_now, suspect_at = null, ttl = coalesce(claim.ttl, w.ttl),
+        set heartbeat_at = v_now, suspect_at = null, returned_at = case when w.heartbeat_at < v_now - w.ttl then v_now else w.returned_at end,
+            ttl = coalesce(claim.ttl, w.ttl),
             types = case when v_worker.is_due then claim.types else array(select unnest(w.types) union select unnest(claim.types)) end
         where w.worker_id = v_id and w.status in ('active', 'draining');
       end if;

@@ -88,8 +88,9 @@ begin
     )
     select coalesce(s.verdict, 'lost'), f.id, f.token, null::text, null::int, null::int, null::jsonb, null::jsonb, null::int, null::text, null::text,
            null::timestamptz, null::timestamptz, null::bigint, null::bigint
-    from unnest(exchange.failed_ids, exchange.failed_tokens) as f(id, token)
-    left join settled s on s.job_id = f.id and s.token = f.token;
+    from unnest(exchange.failed_ids, exchange.failed_tokens) with ordinality as f(id, token, ordinal)
+    left join settled s on s.job_id = f.id and s.token = f.token
+    order by f.ordinal;
   end if;
 
   if v_active and exchange.max > 0 then

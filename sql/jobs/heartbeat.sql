@@ -53,7 +53,8 @@ as $$
 declare
   v_worker record;
 begin
-  update worker w set heartbeat_at = p_now, suspect_at = null
+  update worker w
+  set heartbeat_at = p_now, suspect_at = null, returned_at = case when w.heartbeat_at < p_now - w.ttl then p_now else w.returned_at end
   where w.worker_id = p_worker_id and w.status in ('active', 'draining')
   returning w.ttl, w.status into v_worker;
   if not found then

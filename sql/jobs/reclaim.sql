@@ -39,7 +39,8 @@ comment on function fencepost_private.mark_lost(timestamptz) is 'Suspects silent
 
 -- Takes back, at most p_limit: leases of workers that are lost or stopped (the attempt ends as lease_expired, and
 -- counts: a job that kills its workers must not live for ever); leases that a live worker has not named for three
--- ttls (it forgot them); leases past their deadline (timed_out).
+-- ttls in which it spoke (it forgot them; what nobody could say during an outage does not count); leases past their
+-- deadline (timed_out).
 -- A worker is closed only when no claim of it can be open (its lock was free) and a later statement finds no lease.
 -- Locks: root runs and leases, both SKIP LOCKED.
 create function fencepost_private.reclaim(p_limit int default 1000, p_now timestamptz default fencepost_private.now())
@@ -58,8 +59,9 @@ begin
   -- look without locking, lock the runs (those that somebody holds come with the next pass), then lock and look again
   v_found := array(
     select l.id from lease l left join worker w on w.worker_id = l.worker_id
-    where l.worker_id = any (v_gone) or l.deadline <= p_now
-       or greatest(l.started_at, l.seen_at) < p_now - 3 * coalesce(w.ttl, interval '30 seconds')
+    where l.worker_id = any (v_gone)
+       or l.deadline <= p_now
+       or greatest(l.started_at, l.seen_at, w.returned_at) < coalesce(w.heartbeat_at, p_now) - 3 * coalesce(w.ttl, interval '30 seconds')
     limit p_limit);
   if cardinality(v_found) > 0 then
     v_found := array(select f from unnest(v_found) as f except select b from unnest(busy_jobs(v_found)) as b);
@@ -70,8 +72,9 @@ begin
     from lease l
     left join worker w on w.worker_id = l.worker_id
     where l.id = any (v_found)
-      and (l.worker_id = any (v_gone) or l.deadline <= p_now
-           or greatest(l.started_at, l.seen_at) < p_now - 3 * coalesce(w.ttl, interval '30 seconds'))
+      and (l.worker_id = any (v_gone)
+           or l.deadline <= p_now
+           or greatest(l.started_at, l.seen_at, w.returned_at) < coalesce(w.heartbeat_at, p_now) - 3 * coalesce(w.ttl, interval '30 seconds'))
     for update of l skip locked
   )
   select array_agg(t.id) filter (where t.is_overdue is not true) as ids,

@@ -22,10 +22,7 @@ declare
   v_now  timestamptz := fencepost_private.now();
   v_step maintain_step;
 begin
-  if current_setting('transaction_isolation') <> 'read committed' then
-    perform raise_error('JE003', 'maintain() runs in READ COMMITTED only', format('received a transaction that is %s', upper(current_setting('transaction_isolation'))),
-      'Each step must see what was committed a moment ago: call it in a transaction of its own.');
-  end if;
+  perform check_read_committed('maintain()');
   if not pg_try_advisory_xact_lock(lock_housekeeping(), 1) then
     return;
   end if;
@@ -85,3 +82,19 @@ as $$
       or exists (select from here h cross join lateral (select b.x from outcome_base b order by b.seq desc limit 1) as b where b.x > h.xmax)
 $$;
 comment on function fencepost_private.is_restored() is 'Whether this database carries transaction numbers of another server, and after_restore() must be called.';
+
+-- Housekeeping decides by what was committed a moment ago, after its lock. Errors: JE003.
+create function fencepost_private.check_read_committed(p_what text)
+returns void
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if current_setting('transaction_isolation') <> 'read committed' then
+    perform raise_error('JE003', format('%s runs in READ COMMITTED only', p_what), format('received a transaction that is %s', upper(current_setting('transaction_isolation'))),
+      'Each of its steps must see what was committed a moment ago: call it in a transaction of its own.');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_read_committed(text) is 'Raises JE003 outside READ COMMITTED.';

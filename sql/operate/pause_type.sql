@@ -32,7 +32,10 @@ begin
   insert into event (xid, at, tenant, kind, actor, data)
   values (xid(), v_now, current_tenant(), (case when p_paused then 'operator.type_paused' else 'operator.type_resumed' end)::event_kind, actor(),
           jsonb_strip_nulls(jsonb_build_object('type', p_type, 'reason', p_reason)));
-  if not p_paused then
+  if p_paused then
+    insert into type_pause (type_id, paused_at, paused_by, reason) values (v_type.type_id, v_now, actor(), p_reason);
+  else
+    delete from type_pause p where p.type_id = v_type.type_id;
     perform wake(array[v_type.type_id]);
   end if;
 end

@@ -12,6 +12,7 @@ create table fencepost_private.worker (
   started_at   timestamptz not null,
   heartbeat_at timestamptz not null,
   suspect_at   timestamptz,
+  returned_at  timestamptz,
   ended_at     timestamptz,
   swept        boolean not null default false,
   info         jsonb
@@ -31,6 +32,7 @@ comment on column fencepost_private.worker.status is 'active, draining, lost or 
 comment on column fencepost_private.worker.started_at is 'When it registered.';
 comment on column fencepost_private.worker.heartbeat_at is 'When it last gave a sign of life.';
 comment on column fencepost_private.worker.suspect_at is 'When its silence was first noticed; null while it speaks.';
+comment on column fencepost_private.worker.returned_at is 'When it last spoke again after a silence of more than its ttl: an outage, perhaps.';
 comment on column fencepost_private.worker.ended_at is 'When it was lost or stopped.';
 comment on column fencepost_private.worker.swept is 'True once it has ended and no lease of it can exist any more.';
 comment on column fencepost_private.worker.info is 'What it tells of itself: version, pid, slots, language.';

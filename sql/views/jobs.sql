@@ -66,7 +66,7 @@ select p.id, t.type, p.status, p.attempts, coalesce(b.max_attempts, t.max_attemp
 from fencepost_private.job_place p
 join fencepost_private.lane n on n.lane_id = p.lane_id
 join fencepost_private.job_type t on t.type_id = n.type_id
-left join fencepost_private.job b on b.id = p.id;
+join fencepost_private.job b on b.id = p.id;
 
 comment on view fencepost.jobs is 'Every job, with its status. Ask by id or by status: each reads one small table or one index entry.';
 comment on column fencepost.jobs.id is 'The job''s number.';

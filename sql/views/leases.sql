@@ -4,7 +4,7 @@
 create view fencepost.leases as
 select l.id as job_id, l.worker_id, w.name as worker, l.attempts as attempt, l.token, l.started_at,
        least(greatest(w.heartbeat_at + w.ttl, w.suspect_at + w.ttl / 2),
-             greatest(l.started_at, l.seen_at) + 3 * coalesce(w.ttl, interval '30 seconds'),
+             greatest(l.started_at, l.seen_at, w.returned_at) + 3 * coalesce(w.ttl, interval '30 seconds'),
              l.deadline,
              w.ended_at) as leased_until,
        l.deadline, t.type, n.priority::int as priority, l.tenant, l.ready_at, l.cancel_requested_at, l.cancel_reason

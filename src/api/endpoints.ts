@@ -1,16 +1,26 @@
 import type { Endpoint } from './endpoint.ts'
 import { attemptRoutes } from './routes/attempts.ts'
+import { deadLetterRoutes } from './routes/dead-letter.ts'
 import { enqueueJobs } from './routes/enqueue.ts'
 import { jobControlRoutes } from './routes/job-control.ts'
+import { jobListRoutes } from './routes/job-list.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { serviceRoutes } from './routes/service.ts'
+import { statsRoutes } from './routes/stats.ts'
+import { typeRoutes } from './routes/types.ts'
 import { workerProtocolRoutes } from './routes/worker-protocol.ts'
+import { workerRoutes } from './routes/workers.ts'
 
 /** Every route of the API, in the order of the reference. */
 export const endpoints: readonly Endpoint[] = [
   enqueueJobs,
+  ...jobListRoutes,
   ...jobRoutes,
   ...jobControlRoutes,
+  ...typeRoutes,
+  ...statsRoutes,
+  ...deadLetterRoutes,
+  ...workerRoutes,
   ...workerProtocolRoutes,
   ...attemptRoutes,
   ...serviceRoutes,

@@ -3,7 +3,7 @@ import type { Database, Queryable } from '../database/database.ts'
 /** What the routes work with. */
 export interface Services {
   /** Gives each statement up after the request's deadline. */
-  readonly db: Queryable
+  readonly db: Pick<Database, 'query' | 'transaction'>
   /** The metrics in the text format of Prometheus. */
   metrics(): Promise<{ readonly type: string; readonly value: string }>
   /** The description of all routes, in OpenAPI 3.1. */
@@ -24,8 +24,12 @@ export interface OpenApiDocument {
 export const REQUEST_DEADLINE = 5_000
 
 /** The same database, with another deadline for statements that do not say one. */
-export function withDeadline(db: Database, timeout: number): Queryable {
+export function withDeadline(db: Database, timeout: number): Services['db'] {
+  const limited = (on: Queryable): Queryable => ({
+    query: (text, params, options) => on.query(text, params, { timeout, ...options }),
+  })
   return {
-    query: (text, params, options) => db.query(text, params, { timeout, ...options }),
+    ...limited(db),
+    transaction: (run) => db.transaction((tx) => run(limited(tx))),
   }
 }

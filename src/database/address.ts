@@ -58,7 +58,7 @@ const URL_FORM = /^postgres(?:ql)?:\/\/(?:([^@/?#]*)@)?([^/?#]*)(?:\/([^?#]*))?(
  * @throws FencepostError JE003 when it cannot be read; the message does not contain the password
  */
 export function parseAddress(url: string, env: NodeJS.ProcessEnv = process.env): Address {
-  const match = URL_FORM.exec(url.trim())
+  const match = typeof url === 'string' ? URL_FORM.exec(url.trim()) : null
   if (match === null) {
     throw invalid('it must look like postgresql://user:password@host:5432/database')
   }
@@ -80,17 +80,19 @@ export function parseAddress(url: string, env: NodeJS.ProcessEnv = process.env):
   const target = take('target_session_attrs') || env.PGTARGETSESSIONATTRS
   const timeout = Number(take('connect_timeout') || 10)
   const pooled = take('pgbouncer') === 'true'
+  const password = take('password') || decode(urlPassword) || env.PGPASSWORD || ''
+  const database = take('dbname') || decode(name) || env.PGDATABASE || user
   const startup = [...query].filter(([key]) => !passedOver.has(key))
   return {
     hosts,
     user,
-    password: take('password') || decode(urlPassword) || env.PGPASSWORD || '',
-    database: take('dbname') || decode(name) || env.PGDATABASE || user,
+    password,
+    database,
     tls,
     target: readTarget(target, hosts.length),
     connectTimeout: timeout > 0 ? timeout * 1000 : Number.POSITIVE_INFINITY,
     prepare: !pooled,
-    startup: Object.fromEntries(startup.filter(([key]) => key !== 'password' && key !== 'dbname')),
+    startup: Object.fromEntries(startup),
   }
 }
 

@@ -3,7 +3,7 @@ import postgres from 'postgres'
 import { type Address, type Host, nameOf, type SessionTarget } from './address.ts'
 import type { Deadline } from './deadline.ts'
 import { decoders } from './decode.ts'
-import { ConnectionLostError, type Outcome, translate } from './errors.ts'
+import { ConnectionLostError, type Outcome, spoilsConnection, translate } from './errors.ts'
 import { openSocket } from './socket.ts'
 
 /** A message of the server that is no error: `raise notice`. */
@@ -176,7 +176,7 @@ export class Connection {
       })
     } catch (error) {
       const translated = withOutcome(translate(this.#inOurWords(error), outcome), outcome)
-      if (translated instanceof ConnectionLostError) this.destroy(translated)
+      if (spoilsConnection(translated)) this.destroy(translated)
       throw translated
     } finally {
       this.#fail = undefined
@@ -257,7 +257,8 @@ export class Connection {
         signal.addEventListener('abort', () => socket.destroy())
         socket.once('close', () => resolve())
         socket.resume()
-        socket.end(message)
+        // The other side closes. Closing our half first made PgBouncer 1.18 exit.
+        socket.write(message)
       })
     } catch {} // it was worth a try; the server finds out when it next writes
   }

@@ -90,10 +90,16 @@ class PooledDatabase implements Database {
   readonly #pool: Pool
 
   constructor(options: DatabaseOptions) {
-    const address = parseAddress(options.url)
+    const { url, max = 10 } = options
+    const address = parseAddress(url)
+    if (!(Number.isInteger(max) && max > 0)) {
+      throw new FencepostError('JE003', `max is ${max}`, {
+        hint: 'It is a whole number, at least 1.',
+      })
+    }
     this.#pool = new Pool({
       address,
-      max: Math.max(1, options.max ?? 10),
+      max,
       prepare: options.prepare ?? address.prepare,
       applicationName: options.applicationName ?? 'fencepost',
       onRebuild: options.onRebuild ?? (() => {}),

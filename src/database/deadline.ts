@@ -1,3 +1,4 @@
+import { FencepostError } from '../errors.ts'
 import { type Outcome, QueryAbortedError, QueryTimeoutError } from './errors.ts'
 
 /** Makes the error of a deadline that passed, given what is known about the effect. */
@@ -15,16 +16,21 @@ export class Deadline implements Disposable {
 
   /**
    * @param timeout in ms; Infinity for none
-   * @throws QueryAbortedError when the signal is aborted already
+   * @throws QueryAbortedError when the signal is aborted already; FencepostError JE003 when the timeout is none
    */
   constructor(timeout: number, signal?: AbortSignal) {
+    if (!(timeout >= 0)) {
+      throw new FencepostError('JE003', `timeout is ${timeout}`, {
+        hint: 'It is a number of milliseconds, or Infinity.',
+      })
+    }
     if (signal?.aborted) throw new QueryAbortedError('not_sent', signal.reason)
     this.#signal = signal
     signal?.addEventListener('abort', this.#aborted)
     if (timeout < LONGEST_TIMER) {
       const expiry: Expiry = (outcome, waitedFor) =>
         new QueryTimeoutError(timeout, outcome, waitedFor)
-      this.#timer = setTimeout(() => this.onExpired?.(expiry), Math.max(0, timeout))
+      this.#timer = setTimeout(() => this.onExpired?.(expiry), timeout)
     }
   }
 

@@ -4,9 +4,13 @@
  * returns them. Each call may also reject as `Queryable.query` does.
  */
 export * from './engine/exchange.ts'
+export * from './engine/inspect.ts'
+export * from './engine/matching.ts'
 export * from './engine/operators.ts'
 export * from './engine/producers.ts'
 export { type FunctionName, signatures } from './engine/signatures.ts'
 export * from './engine/sleep.ts'
+export * from './engine/stats.ts'
+export * from './engine/types.ts'
 export * from './engine/views.ts'
 export * from './engine/work.ts'

@@ -141,10 +141,23 @@ export function serverErrorOf(error: unknown): DatabaseError | FencepostError | 
   return undefined
 }
 
-/** True when the server's answer says that this connection is, or soon will be, of no more use. */
-export function endsConnection({ code }: { readonly code: string }): boolean {
-  return code.startsWith('08') || code in hints || endings.has(code)
+/** True when the answer is about the connection, not about the statement. */
+function endsConnection({ code, severity }: DatabaseError): boolean {
+  return (code.startsWith('08') && isFatal(severity)) || code in hints || endings.has(code)
 }
+
+/** True when, after this error, the connection should not be used again. */
+export function spoilsConnection(error: unknown): boolean {
+  if (error instanceof ConnectionLostError) return true
+  return error instanceof DatabaseError && (isFatal(error.severity) || error.code === READ_ONLY)
+}
+
+function isFatal(severity: string | undefined): boolean {
+  return severity === 'FATAL' || severity === 'PANIC'
+}
+
+/** A write was refused: the server may have become a standby, and its name may now mean another. */
+const READ_ONLY = '25006'
 
 /** Out of connections, for the server, its database or its role. */
 export const TOO_MANY_CONNECTIONS = '53300'

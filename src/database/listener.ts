@@ -38,6 +38,8 @@ interface ListenerEvents {
 
 /** How long a notification of our own may take to arrive before LISTEN is held to be broken, in ms. */
 const PROBE_TIMEOUT = 2_000
+/** How many of them in a row must get lost in a pooler before it is given up. */
+const PROBES = 2
 
 /**
  * The wake-ups of a worker: notifications on one connection, and another that holds the locks by which enqueuers see
@@ -50,6 +52,7 @@ export class Listener extends EventEmitter<ListenerEvents> implements AsyncDispo
   readonly #subscription: Subscription
   readonly #channel: string
   #state: ListenerState
+  #unheardProbes = 0
   #probe: { id: string; timer: NodeJS.Timeout } | undefined
 
   /** @throws FencepostError JE003 when the URL cannot be read */
@@ -116,7 +119,8 @@ export class Listener extends EventEmitter<ListenerEvents> implements AsyncDispo
   async #unheard(id: string): Promise<void> {
     if (this.#probe?.id !== id) return
     this.#endProbe()
-    if (this.session.pooled) {
+    this.#unheardProbes++
+    if (this.session.pooled && this.#unheardProbes === PROBES) {
       await this.close()
       this.emit('state', 'off', 'a pooler is in between, and notifications do not come through it')
       return
@@ -135,6 +139,7 @@ export class Listener extends EventEmitter<ListenerEvents> implements AsyncDispo
     const { probe, wake, worker, cancel } = payload as Record<string, unknown>
     if (probe !== undefined && probe === this.#probe?.id) {
       this.#endProbe()
+      this.#unheardProbes = 0
       this.#become('ready', 'notifications arrive')
     }
     if (isNumbers(wake)) this.emit('wake', wake)

@@ -24,7 +24,10 @@ export class Pool {
   readonly #idle: Connection[] = []
   readonly #lent = new Set<Connection>()
   readonly #waiting = new Set<Waiter>()
+  readonly #ending = new Set<Promise<void>>()
   #opening = 0
+  /** Until when the server need not be asked for more connections than we have, as it had none left. */
+  #fullUntil = 0
   #closing: Promise<void> | undefined
   #emptied: (() => void) | undefined
 
@@ -53,7 +56,7 @@ export class Pool {
     this.#lent.delete(connection)
     if (connection.usable) {
       const old = performance.now() - connection.openedAt > LIFETIME
-      if (old || this.#closing !== undefined) void connection.end()
+      if (old || this.#closing !== undefined) this.#end(connection)
       else this.#offer(connection)
     }
     this.#grow()
@@ -69,7 +72,7 @@ export class Pool {
   async #close(grace: number): Promise<void> {
     for (const { reject } of this.#waiting) reject(closed())
     this.#waiting.clear()
-    const ending = this.#idle.splice(0).map((connection) => this.#end(connection))
+    for (const connection of this.#idle.splice(0)) this.#end(connection)
     if (this.#lent.size > 0) {
       await new Promise<void>((resolve) => {
         this.#emptied = resolve
@@ -77,12 +80,13 @@ export class Pool {
       })
       for (const connection of this.#lent) connection.destroy(closed())
     }
-    await Promise.all(ending)
+    await Promise.all(this.#ending)
   }
 
-  #end(connection: Connection): Promise<void> {
+  #end(connection: Connection): void {
     connection.onClosed = undefined
-    return connection.end()
+    const ending = connection.end().finally(() => this.#ending.delete(ending))
+    this.#ending.add(ending)
   }
 
   #lend(connection: Connection): Connection {
@@ -103,7 +107,8 @@ export class Pool {
   /** Opens as many connections as are wanted and allowed. */
   #grow(): void {
     if (this.#closing !== undefined) return
-    const room = this.#settings.max - this.#idle.length - this.#lent.size - this.#opening
+    if (this.#size > 0 && performance.now() < this.#fullUntil) return
+    const room = this.#settings.max - this.#size
     const wanted = this.#waiting.size - this.#opening
     for (let count = Math.min(room, wanted); count > 0; count--) void this.#open()
   }
@@ -113,7 +118,7 @@ export class Pool {
     try {
       const connection = await Connection.open(this.#settings)
       this.#opening--
-      if (this.#closing !== undefined) return void connection.end()
+      if (this.#closing !== undefined) return this.#end(connection)
       connection.onClosed = (reason) => this.#lost(connection, reason)
       this.#offer(connection)
     } catch (error) {
@@ -122,11 +127,12 @@ export class Pool {
     }
   }
 
-  /** No connection was to be had. */
+  /** No connection was to be had: who waited for it is told, and the next one tries. */
   #refused(error: Error): void {
-    // The server is full, but those we have will do, one after the other.
-    const full = error instanceof ConnectionLostError && error.code === TOO_MANY_CONNECTIONS
-    if (full && this.#lent.size + this.#idle.length + this.#opening > 0) return
+    if (error instanceof ConnectionLostError && error.code === TOO_MANY_CONNECTIONS) {
+      this.#fullUntil = performance.now() + FULL_PAUSE
+      if (this.#size > 0) return // those we have will do, one after the other
+    }
     const [waiter] = this.#waiting
     if (waiter === undefined) return
     this.#waiting.delete(waiter)
@@ -134,11 +140,15 @@ export class Pool {
     this.#grow()
   }
 
+  get #size(): number {
+    return this.#idle.length + this.#lent.size + this.#opening
+  }
+
   #lost(connection: Connection, reason: Error): void {
     const at = this.#idle.indexOf(connection)
     if (at >= 0) this.#idle.splice(at, 1)
     if (reason instanceof QueryTimeoutError) {
-      for (const idle of this.#idle.splice(0)) void this.#end(idle)
+      for (const idle of this.#idle.splice(0)) this.#end(idle)
     }
     this.#settings.onRebuild(reason)
     this.#grow()
@@ -147,6 +157,9 @@ export class Pool {
 
 /** How old a connection gets, in ms: so that sessions follow changes of names and poolers. */
 const LIFETIME = 30 * 60_000
+
+/** How long a pool that has some connections asks a full server for no more, in ms. */
+const FULL_PAUSE = 1_000
 
 function closed(): ConnectionLostError {
   return new ConnectionLostError('the database was closed', { code: 'CLOSED', outcome: 'not_sent' })

@@ -53,6 +53,7 @@ async function secure(
   const secured = tls.connect({
     ...mode.options,
     socket,
+    host, // the name that the certificate must bear, also when it is a number
     ...(net.isIP(host) ? {} : { servername: host }),
     ...(mode.direct ? { ALPNProtocols: ['postgresql'] } : {}),
   })

@@ -166,6 +166,26 @@ describe('errors', () => {
     expect(unknown).toMatchObject({ name: 'ConnectionLostError', outcome: 'not_sent' })
   })
 
+  it('that are about the statement leave the connection alone, others replace it', async () => {
+    await using other = connect({ url: `${database.url}?default_transaction_read_only=on`, max: 1 })
+    const pid = async () => (await other.query('select pg_backend_pid() as pid'))[0]?.pid
+    const first = await pid()
+    // Of class 08, connection exceptions, but no end of this connection.
+    const raised = "do $$ begin raise exception using errcode = '08P01'; end $$"
+    expect(await failure(other.query(raised))).toMatchObject({ name: 'DatabaseError' })
+    expect(await pid()).toBe(first)
+    const readOnly = await failure(other.query("insert into note values (99, 'no')"))
+    expect(readOnly).toMatchObject({ name: 'DatabaseError', code: '25006' })
+    expect(await pid()).not.toBe(first)
+  })
+
+  it('name what is wrong with an option', async () => {
+    expect(() => connect({ url: database.url, max: 0 })).toThrow('max is 0')
+    expect(() => connect({ url: undefined as unknown as string })).toThrow('database URL')
+    const timeout = Number.NaN
+    expect(await failure(db.query('select 1', [], { timeout }))).toMatchObject({ code: 'JE003' })
+  })
+
   it('name a transaction that query() was made to begin, and forget its connection', async () => {
     for (const text of ['begin', 'start transaction', 'begin; select 1']) {
       expect(await failure(db.query(text))).toMatchObject({ code: 'JE003' })

@@ -109,10 +109,12 @@ describe('a listener', () => {
     await using listener = startListener({ url: database.url })
     for (let round = 0; round < 20; round++) {
       await become(listener, 'ready')
+      const before = listener.states.length
       await db.query(
         "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'fencepost listener'",
       )
-      if (round % 3 === 0) await become(listener, 'degraded')
+      // Sometimes it is hit again while it mends.
+      if (round % 3 > 0) await expect.poll(() => listener.states.length).toBeGreaterThan(before)
     }
     await become(listener, 'ready')
     const wake = once(listener, 'wake')
@@ -196,10 +198,8 @@ describe('a server that comes and goes', () => {
       await become(listener, 'degraded')
       await sleep(3500) // pg-listen's own retryTimeout is 3 s
       expect(listener.state).toBe('degraded')
-      const started = performance.now()
       await server.restart()
       await become(listener, 'ready')
-      expect(performance.now() - started).toBeLessThan(6000)
       const wake = once(listener, 'wake')
       await listener.session.query("select pg_notify('fencepost', '{\"wake\":[4]}')")
       await wake

@@ -11,6 +11,12 @@ const TOOLS = {
   psql: { commands: ['psql'], args: ['--version'], needs: 'psql' },
   bash: { commands: ['bash'], args: ['--version'], needs: 'bash' },
   redis: { commands: ['redis-server'], args: ['--version'], needs: 'redis-server' },
+  openssl: { commands: ['openssl'], args: ['version'], needs: 'openssl' },
+  pgbouncer: {
+    commands: ['pgbouncer', '/usr/sbin/pgbouncer'],
+    args: ['--version'],
+    needs: 'pgbouncer',
+  },
   chromium: {
     commands: ['chromium', 'google-chrome', 'chromium-browser'],
     args: ['--version'],

@@ -1,7 +1,6 @@
 import { z } from '@hono/zod-openapi'
 import type { Queryable } from '../../database/database.ts'
-import { leaseOf } from '../../database/engine/inspect.ts'
-import { cancel, heartbeat, replay, reprioritize, resume } from '../../database/engine.ts'
+import { cancel, heartbeat, leaseOf, replay, reprioritize, resume } from '../../database/engine.ts'
 import { FencepostError } from '../../errors.ts'
 import { type Answer, endpoint } from '../endpoint.ts'
 import { anyJson, fields, idParam, idParams } from '../fields.ts'

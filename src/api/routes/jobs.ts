@@ -1,6 +1,5 @@
 import { z } from '@hono/zod-openapi'
-import { type HistoryKey, history, leaseOf } from '../../database/engine/inspect.ts'
-import { attempts } from '../../database/engine.ts'
+import { attempts, type HistoryKey, history, leaseOf } from '../../database/engine.ts'
 import { decodeCursor, page } from '../cursor.ts'
 import { endpoint } from '../endpoint.ts'
 import { fields, idParams, limit } from '../fields.ts'

@@ -16,10 +16,13 @@ export function isAlive(pid: number): boolean {
   return process.platform !== 'linux' || linuxStatus(pid)?.state !== 'Z'
 }
 
-/** Waits until none of the processes runs; false when `timeout` (ms) passes first. */
+/**
+ * Waits until none of the processes runs, and those that are our children are collected: before
+ * that a new server takes its predecessor's number for a process. False when `timeout` (ms) passes first.
+ */
 export async function ended(pids: readonly number[], timeout: number): Promise<boolean> {
   const deadline = Date.now() + timeout
-  while (pids.some(isAlive)) {
+  while (pids.some((pid) => isAlive(pid) || isOurZombie(pid))) {
     if (Date.now() > deadline) return false
     await sleep(LOOK_AGAIN)
   }
@@ -57,6 +60,10 @@ export function signal(pid: number, name: NodeJS.Signals): void {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
   }
+}
+
+function isOurZombie(pid: number): boolean {
+  return process.platform === 'linux' && linuxStatus(pid)?.parent === process.pid
 }
 
 function linuxStatus(pid: number): { name: string; state: string; parent: number } | undefined {

@@ -1,0 +1,79 @@
+-- To be called once after a *logical* restore (pg_dump, pg_restore) into another server, whose transaction numbers may
+-- be lower than those that rows carry; maintain() and doctor() say so. Physical copies, promotion and pg_upgrade need
+-- nothing. Stop all workers first.
+--
+-- Ready jobs are renumbered in their order, as finely as the numbers of this server allow; watermarks are void; the
+-- counters are counted anew. Totals of outcomes may miss what happened just before the dump.
+-- Returns what it did; no row when there is nothing to mend.
+-- Locks: maintain()'s lock, then all places and registers, until commit. Errors: JE003 outside READ COMMITTED.
+create function fencepost.after_restore()
+returns table (step text, done bigint)
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_xmin bigint;
+  v_low  bigint;
+  v_high bigint;
+begin
+  perform check_read_committed('after_restore()');
+  perform pg_advisory_xact_lock(lock_housekeeping(), 1);
+  lock table ready, delayed, parked, lease, suspended, dead_letter, depth_delta, depth_base, outcome_base, lane_hint in access exclusive mode;
+  if not is_restored() then
+    return;
+  end if;
+  v_xmin := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;      -- all transactions below have ended
+
+  delete from lane_hint;
+  step := 'watermarks voided';
+  get diagnostics done = row_count;
+  return next;
+
+  -- onto the numbers from 3 to below v_xmin, in order
+  select min(r.xid), max(r.xid) into v_low, v_high from ready r;
+  update ready r set xid = 3 + floor((r.xid - v_low)::numeric * (v_xmin - 3) / (v_high - v_low + 1))::bigint;
+  step := 'ready jobs renumbered';
+  get diagnostics done = row_count;
+  return next;
+
+  update event e set xid = v_xmin - 1 where e.xid >= v_xmin;
+  step := 'events renumbered';
+  get diagnostics done = row_count;
+  return next;
+
+  -- what is left of the deltas is what the bases have not counted
+  with deltas as (
+    delete from depth_delta returning type_id, enqueued
+  ), bases as (
+    delete from depth_base returning type_id, seq, enqueued
+  ), ever as (
+    select t.type_id,
+           coalesce((select b.enqueued from bases b where b.type_id = t.type_id order by b.seq desc limit 1), 0)
+             + coalesce((select sum(d.enqueued) from deltas d where d.type_id = t.type_id), 0) as enqueued
+    from job_type t
+  )
+  insert into depth_base (type_id, x, xip, ready, delayed, parked, running, waiting, dead_letter, enqueued)
+  select e.type_id, f.xmax, f.xip,
+         count(*) filter (where p.place = 'ready'), count(*) filter (where p.place = 'delayed'), count(*) filter (where p.place = 'parked'),
+         count(*) filter (where p.place = 'lease'), count(*) filter (where p.place = 'suspended'), count(*) filter (where p.place = 'dead_letter'),
+         e.enqueued
+  from ever e
+  cross join in_flight() f
+  left join lane l on l.type_id = e.type_id
+  left join held_places() p on p.lane_id = l.lane_id
+  group by e.type_id, e.enqueued, f.xmax, f.xip;
+  step := 'counters counted anew';
+  get diagnostics done = row_count;
+  return next;
+
+  delete from outcome_base;
+  insert into outcome_base (x, xip) select f.xmax, f.xip from in_flight() f;
+
+  insert into event (xid, at, kind, actor, data)
+  values (xid(), fencepost_private.now(), 'operator.restored', actor(), jsonb_build_object('lowest', v_low, 'highest', v_high, 'renumbered_below', v_xmin));
+end
+$$;
+comment on function fencepost.after_restore() is 'Mends transaction numbers after a logical restore into another server; nothing to do otherwise. Stop all workers first. Raises JE003.';

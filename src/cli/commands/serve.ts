@@ -1,0 +1,52 @@
+import { DEFAULT_PORT, serveApi } from '../../api/server.ts'
+import { connect } from '../../database/database.ts'
+import { createLogger } from '../../telemetry/logger.ts'
+import { engineMetrics } from '../../telemetry/metrics.ts'
+import { UsageError } from '../arguments.ts'
+import type { Command } from '../command.ts'
+import { databaseUrl } from '../database.ts'
+import { untilAsked } from '../signals.ts'
+
+export const serve: Command = {
+  help: `Serves the HTTP API of a database that fencepost migrate has prepared. It listens on this machine only, since it
+has no keys yet: reach it from elsewhere through a tunnel that knows who may. Logs to standard output.`,
+  options: {
+    port: { value: '<n>', help: 'Default PORT, else 3773.' },
+    host: { value: '<address>', help: 'An address of this machine. Default 127.0.0.1.' },
+    'body-limit': { value: '<bytes>', help: 'The largest body that is read. Default 4194304.' },
+  },
+  async run(invocation) {
+    const { terminal } = invocation
+    const log = createLogger({ destination: terminal })
+    await using db = connect({
+      url: databaseUrl(invocation),
+      applicationName: 'fencepost api',
+      onRebuild: (err) => log.warn({ err }, 'a connection to the database failed'),
+    })
+    const host = invocation.text('host')
+    const bodyLimit = invocation.number('body-limit')
+    await using server = await serveApi({
+      db,
+      log,
+      port: portOf(invocation.text('port') ?? terminal.env.PORT),
+      metrics: engineMetrics({ db }).text,
+      ...(host === undefined ? {} : { host }),
+      ...(bodyLimit === undefined ? {} : { bodyLimit }),
+    })
+    log.info(
+      { url: server.url, docs: `${server.url}/docs` },
+      'the API answers, on this machine only',
+    )
+    const signal = await untilAsked()
+    log.info({ signal }, 'the API stops')
+    return undefined
+  },
+}
+
+/** A port that was asked for; undefined when none was. */
+export function portOf(text: string | undefined): number {
+  if (text === undefined || text === '') return DEFAULT_PORT
+  const port = Number(text)
+  if (Number.isInteger(port) && port >= 0 && port <= 65_535) return port
+  throw new UsageError(`${JSON.stringify(text)} is not a port`, 'A whole number from 0 to 65535.')
+}

@@ -1,0 +1,42 @@
+import { version } from '../version.ts'
+import { commonOptions } from './arguments.ts'
+import type { Command } from './command.ts'
+import { type CommandEntry, commands } from './commands.ts'
+import type { Terminal } from './terminal.ts'
+
+/** What `fencepost` says of itself. */
+export function overview({ style }: Terminal): string {
+  const widest = Math.max(...commands.map(({ name }) => name.length))
+  const lines = commands.map(
+    ({ name, summary }) => `  ${style.bold(name.padEnd(widest))}  ${summary}`,
+  )
+  return `${style.bold('fencepost')} ${version}: durable jobs inside PostgreSQL
+
+${lines.join('\n')}
+
+  fencepost <command> --help says more of one. The database is --url, else DATABASE_URL, else that of
+  a running fencepost dev. --json writes JSON. Exit codes: 0 done, 1 failed or refused, 2 wrong usage.
+`
+}
+
+/** What a command says of itself. */
+export function commandHelp(
+  { name, summary }: CommandEntry,
+  { usage, help, options }: Command,
+  { style }: Terminal,
+): string {
+  const all = Object.entries({ ...options, ...commonOptions })
+  const heads = all.map(([option, { value, short }]) =>
+    [short ? `-${short}, ` : '', `--${option}`, value ? ` ${value}` : ''].join(''),
+  )
+  const widest = Math.max(...heads.map((head) => head.length))
+  const lines = all.map(
+    ([, spec], index) => `  ${(heads[index] ?? '').padEnd(widest)}  ${spec.help}`,
+  )
+  return `${style.bold(`fencepost ${name}`)}${usage ? ` ${usage}` : ''}
+
+${summary}.${help ? `\n${help}` : ''}
+
+${lines.join('\n')}
+`
+}

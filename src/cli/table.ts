@@ -1,0 +1,68 @@
+import type { Terminal } from './terminal.ts'
+
+/** A table for people: a head, a line a row, numbers to the right. */
+export function table(
+  rows: readonly Readonly<Record<string, unknown>>[],
+  terminal: Pick<Terminal, 'style' | 'width'>,
+  columns: readonly string[] = Object.keys(rows[0] ?? {}),
+): string {
+  if (rows.length === 0) return terminal.style.dim('(no rows)')
+  const cells = rows.map((row) => columns.map((column) => cell(row[column])))
+  const right = columns.map((column) => rows.every((row) => isNumeric(row[column])))
+  const widths = columns.map((column, index) =>
+    Math.max(width(column), ...cells.map((row) => width(row[index] ?? ''))),
+  )
+  const line = (values: readonly string[]) =>
+    values
+      .map((value, index) => pad(value, widths[index] ?? 0, right[index] ?? false))
+      .join('  ')
+      .trimEnd()
+  const head = terminal.style.bold(clip(line(columns), terminal.width))
+  return [head, ...cells.map((row) => clip(line(row), terminal.width))].join('\n')
+}
+
+/** Names and values, one a line. */
+export function record(
+  row: Readonly<Record<string, unknown>>,
+  { style }: Pick<Terminal, 'style'>,
+): string {
+  const names = Object.keys(row)
+  const widest = Math.max(...names.map(width))
+  return names
+    .map((name) => `${style.dim(name.padEnd(widest))}  ${cell(row[name])}`.trimEnd())
+    .join('\n')
+}
+
+/** A value on one line: times to the second, JSON as it is. */
+export function cell(value: unknown): string {
+  if (value === null || value === undefined) return ''
+  if (value instanceof Date)
+    return value
+      .toISOString()
+      .replace('T', ' ')
+      .replace(/\.\d+Z$/, 'Z')
+  if (Array.isArray(value) && value.every((each) => typeof each !== 'object'))
+    return value.join(', ')
+  const text = typeof value === 'object' ? JSON.stringify(value) : String(value)
+  return text.replace(/\p{Cc}+/gu, ' ')
+}
+
+function isNumeric(value: unknown): boolean {
+  return (
+    value === null || value === undefined || typeof value === 'number' || typeof value === 'bigint'
+  )
+}
+
+function pad(text: string, to: number, right: boolean): string {
+  const gap = ' '.repeat(Math.max(0, to - width(text)))
+  return right ? gap + text : text + gap
+}
+
+function width(text: string): number {
+  return [...text].length
+}
+
+function clip(text: string, columns: number | undefined): string {
+  if (columns === undefined || width(text) <= columns) return text
+  return `${[...text].slice(0, Math.max(1, columns - 1)).join('')}…`
+}

@@ -1,0 +1,74 @@
+import type { Database } from '../../src/database/database.ts'
+import type { Entry, Ledger } from './ledger.ts'
+
+/** The one ending of a job, as the engine's log has it. */
+interface Ending {
+  readonly job_id: number
+  readonly kind: string
+  readonly token: number
+  readonly count: number
+}
+
+/**
+ * Compares what the engine says of these jobs with what their handlers wrote down, and gives a line
+ * for each contradiction: a job lost, ended twice, completed without its effect, run again after its
+ * completion, a token handed out twice, an invariant broken.
+ */
+export async function judge(
+  db: Database,
+  jobs: readonly number[],
+  ledger: Ledger,
+): Promise<string[]> {
+  const entries = ledger.read()
+  const endings = new Map<number, Ending>()
+  for (const ending of await endingsOf(db)) endings.set(ending.job_id, ending)
+  const complaints = jobs.flatMap((job) => complaintsOf(job, endings.get(job), entries.get(job)))
+  for (const row of await db.query('select * from fencepost.check_invariants()')) {
+    complaints.push(`invariant broken: ${JSON.stringify(row)}`)
+  }
+  return complaints
+}
+
+/** How many attempts began that were not the one that ended the job: work done in vain. */
+export function attemptsInVain(ledger: Ledger): number {
+  let count = 0
+  for (const attempts of ledger.read().values()) count += attempts.length - 1
+  return count
+}
+
+async function endingsOf(db: Database): Promise<Ending[]> {
+  return db.query<Ending>(
+    `select job_id, min(kind::text) as kind, max(token) as token, count(*)
+     from fencepost_private.event
+     where kind in ('job.completed', 'job.dead_lettered', 'job.cancelled', 'job.discarded')
+     group by job_id`,
+    [],
+    { timeout: 60_000 },
+  )
+}
+
+function complaintsOf(
+  job: number,
+  ending: Ending | undefined,
+  attempts: readonly Entry[] = [],
+): string[] {
+  if (ending === undefined) return [`job ${job} was lost: it never ended`]
+  const complaints: string[] = []
+  const complain = (what: string) => complaints.push(`job ${job} ${what}`)
+  if (ending.count !== 1) complain(`ended ${ending.count} times`)
+  for (const { token, begun, done, accepted } of attempts) {
+    if (begun > 1) complain(`was handed out ${begun} times under token ${token}`)
+    if (token > ending.token)
+      complain(`ran under token ${token} after its end under ${ending.token}`)
+    if (accepted > 0 && (ending.kind !== 'job.completed' || token !== ending.token)) {
+      complain(`was accepted under token ${token}, but ended as ${ending.kind} ${ending.token}`)
+    }
+    if (token === ending.token && ending.kind === 'job.completed' && done !== 1) {
+      complain(`completed under token ${token}, but had its effect ${done} times there`)
+    }
+  }
+  if (ending.kind === 'job.completed' && !attempts.some(({ token }) => token === ending.token)) {
+    complain(`completed under token ${ending.token}, which no handler has seen`)
+  }
+  return complaints
+}
