@@ -41,7 +41,9 @@ begin
       select n.ctid as place from depth_delta n
       where n.type_id = r.type_id and n.xid >= r.old_x and n.xid < r.x and not n.xid = any (f.xip)
       union all
-      select n.ctid from unnest(r.old_xip) as e(x) join depth_delta n on n.type_id = r.type_id and n.xid = e.x
+      select late.place
+      from unnest(r.old_xip) as e(x)
+      cross join lateral (select n.ctid as place from depth_delta n where n.type_id = r.type_id and n.xid = e.x offset 0) as late
       where e.x < r.old_x and not e.x = any (f.xip)
     ) as d
   ), folded as (

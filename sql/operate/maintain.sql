@@ -61,7 +61,7 @@ comment on function fencepost.maintain() is 'Housekeeping in bounded steps: call
 
 -- Whether rows carry transaction numbers that this server has not reached: then they came from another, by a logical
 -- restore. No visible row of our own can be at or above xmax of our snapshot, except this transaction's.
--- In a healthy database each probe reads an empty end of an index.
+-- In a healthy database each probe reads an empty end of an index; "limit 1" keeps them probes.
 create function fencepost_private.is_restored()
 returns boolean
 language sql
@@ -75,8 +75,10 @@ as $$
     select f.xmax, pg_current_xact_id_if_assigned()::text::bigint as own from in_flight() f
   )
   select exists (select from here h join event e on e.xid >= h.xmax and e.xid is distinct from h.own)
-      or exists (select from here h cross join lane l join ready r on r.lane_id = l.lane_id and r.xid >= h.xmax and r.xid is distinct from h.own)
-      or exists (select from here h cross join job_type t join depth_delta d on d.type_id = t.type_id and d.xid >= h.xmax and d.xid is distinct from h.own)
+      or exists (select from here h cross join lane l
+                 cross join lateral (select from ready r where r.lane_id = l.lane_id and r.xid >= h.xmax and r.xid is distinct from h.own limit 1) as r)
+      or exists (select from here h cross join job_type t
+                 cross join lateral (select from depth_delta d where d.type_id = t.type_id and d.xid >= h.xmax and d.xid is distinct from h.own limit 1) as d)
       or exists (select from here h cross join job_type t
                  cross join lateral (select b.x from depth_base b where b.type_id = t.type_id order by b.seq desc limit 1) as b where b.x > h.xmax)
       or exists (select from here h cross join lateral (select b.x from outcome_base b order by b.seq desc limit 1) as b where b.x > h.xmax)

@@ -94,11 +94,14 @@ function listenOn(server: Server, host: string, port: number): Promise<number> {
   })
 }
 
+/** A connection that is kept alive for more requests ends with the answer to the one under way. */
 function closed(server: Server, grace: number): Promise<void> {
+  const idle = setInterval(() => server.closeIdleConnections(), 20)
   return new Promise((resolve) => {
     const timer = setTimeout(() => server.closeAllConnections(), grace)
     server.close(() => {
       clearTimeout(timer)
+      clearInterval(idle)
       resolve()
     })
     server.closeIdleConnections()

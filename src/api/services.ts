@@ -1,4 +1,4 @@
-import type { Database, Queryable } from '../database/database.ts'
+import { type Database, type Queryable, QueryTimeoutError } from '../database/database.ts'
 
 /** What the routes work with. */
 export interface Services {
@@ -23,13 +23,31 @@ export interface OpenApiDocument {
 /** How long a request waits for the database, in ms, unless the server was told otherwise. */
 export const REQUEST_DEADLINE = 5_000
 
-/** The same database, with another deadline for statements that do not say one. */
+/**
+ * The same database, with another deadline: for each statement that does not say one, and for the
+ * connection of a transaction.
+ */
 export function withDeadline(db: Database, timeout: number): Services['db'] {
   const limited = (on: Queryable): Queryable => ({
     query: (text, params, options) => on.query(text, params, { timeout, ...options }),
   })
   return {
     ...limited(db),
-    transaction: (run) => db.transaction((tx) => run(limited(tx))),
+    async transaction(run) {
+      let timer: NodeJS.Timeout | undefined
+      let isLate = false
+      const late = new Promise<never>((_, reject) => {
+        timer = setTimeout(() => {
+          isLate = true
+          reject(new QueryTimeoutError(timeout, 'not_sent', 'a connection'))
+        }, timeout)
+      })
+      const work = db.transaction(async (tx) => {
+        clearTimeout(timer)
+        if (isLate) await late // nobody waits for it any more: it is rolled back
+        return run(limited(tx))
+      })
+      return Promise.race([work, late])
+    },
   }
 }

@@ -57,6 +57,11 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import('./commands/stats.ts')).statsCommand,
   },
   {
+    name: 'doctor',
+    summary: 'Look for what is wrong, and say what mends it',
+    load: async () => (await import('./commands/doctor.ts')).doctorCommand,
+  },
+  {
     name: 'sql',
     summary: 'Run an SQL statement, for those without psql',
     load: async () => (await import('./commands/sql.ts')).sql,

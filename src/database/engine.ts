@@ -6,6 +6,7 @@
 export * from './engine/exchange.ts'
 export * from './engine/inspect.ts'
 export * from './engine/matching.ts'
+export * from './engine/operate.ts'
 export * from './engine/operators.ts'
 export * from './engine/producers.ts'
 export { type FunctionName, signatures } from './engine/signatures.ts'

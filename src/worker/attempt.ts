@@ -122,13 +122,7 @@ export class Attempt {
   }
 
   #returned = (result: unknown): void => {
-    if (result === undefined) return this.#end(NO_RESULT)
-    try {
-      this.#end({ kind: 'completed', result: encodeJson(result, 'the result') })
-    } catch (error) {
-      const { message } = error as Error
-      this.#end({ kind: 'failed', failure: plainFailure(message, true) })
-    }
+    this.#end(completion(result))
   }
 
   #threw = (error: unknown): void => {
@@ -157,6 +151,16 @@ export class Attempt {
 }
 
 const NO_RESULT: Ending = { kind: 'completed', result: null }
+
+/** A result as it can be stored; one that cannot is a failure that no other attempt would mend. */
+function completion(result: unknown): Ending {
+  if (result === undefined) return NO_RESULT
+  try {
+    return { kind: 'completed', result: encodeJson(result, 'the result') }
+  } catch (error) {
+    return { kind: 'failed', failure: plainFailure((error as Error).message, true) }
+  }
+}
 
 /** The longest that a timer can be set to, in ms. */
 const LONGEST_TIMER = 2 ** 31 - 1

@@ -11,6 +11,7 @@ export interface Reply {
   readonly headers: Headers
   readonly text: string
   /** The body as JSON; undefined when it is none. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into it
   readonly body: any
 }
 
@@ -31,9 +32,11 @@ export interface TestApi {
 }
 
 /** Serves the API on a free port; `stop()` notes which routes answered well and which refused. */
-export async function testApi(options: Partial<ServeOptions> = {}): Promise<TestApi> {
-  const database = await testDatabase()
-  const server = await serveApi({ db: database.db, port: 0, ...options })
+export async function testApi(
+  options: Partial<ServeOptions> & { readonly database?: TestDatabase } = {},
+): Promise<TestApi> {
+  const { database = await testDatabase(), ...rest } = options
+  const server = await serveApi({ db: database.db, port: 0, ...rest })
   const seen = new Set<string>()
 
   async function send(

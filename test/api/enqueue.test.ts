@@ -128,7 +128,11 @@ describe('POST /jobs with a list', () => {
       { type: 'other' },
     ])
     expect(reply.status).toBe(202)
-    expect(reply.body.jobs.map((each: { created: boolean }) => each.created)).toEqual([true, false, true])
+    expect(reply.body.jobs.map((each: { created: boolean }) => each.created)).toEqual([
+      true,
+      false,
+      true,
+    ])
     expect((await api.post('/jobs', [{ type: 'list', payload: 2, ...key }])).status).toBe(200)
     expect((await api.post('/jobs', [])).body).toEqual({ jobs: [] })
   })

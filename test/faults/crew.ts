@@ -15,8 +15,12 @@ export interface CrewOptions {
   readonly ttl: string
   /** The program, beside this file. */
   readonly program?: string
-  /** Whatever else the program understands. */
-  readonly extra?: Readonly<Record<string, unknown>>
+}
+
+/** Where a process kills itself: at a named point of a handler, the n-th time; or `anywhere`, after so many ms. */
+export interface Doom {
+  readonly point: string
+  readonly visits: number
 }
 
 /** How long a process may take to start and register, and to end when it is asked to, in ms. */
@@ -66,6 +70,13 @@ export class Crew implements AsyncDisposable {
     await this.#hire(index)
   }
 
+  /** Replaces a process by one that kills itself, and waits until it has. */
+  async sacrifice(index: number, doom: Doom): Promise<void> {
+    await this.#members[index]?.end('SIGKILL')
+    await this.#hire(index, doom)
+    await this.#members[index]?.death
+  }
+
   /** Stops a process in its tracks, until `resume`. */
   pause(index: number): void {
     this.#members[index]?.child.kill('SIGSTOP')
@@ -88,9 +99,10 @@ export class Crew implements AsyncDisposable {
     for (const member of this.#members) await member.end('SIGKILL')
   }
 
-  async #hire(index: number): Promise<void> {
+  async #hire(index: number, doom?: Doom): Promise<void> {
     const { program = 'worker.mjs', size: _, ...told } = this.#options
-    const member = new Member(program, { ...told, name: `crew-${index}` })
+    const member = new Member(program, { ...told, name: `crew-${index}`, doom })
+    member.isExpected = doom !== undefined
     this.#members[index] = member
     member.child.on('message', ({ done }: { done?: number }) => {
       this.#done += done ?? 0
@@ -113,17 +125,18 @@ class Member {
   readonly child: ChildProcess
   /** It has registered. */
   readonly ready: Promise<void>
-  readonly #exit: Promise<unknown>
+  readonly death: Promise<unknown>
   #output = ''
+  /** Its end is no crash. */
   isExpected = false
 
   constructor(program: string, options: unknown) {
     const file = fileURLToPath(new URL(program, import.meta.url))
     this.child = fork(file, [JSON.stringify(options)], { stdio: ['ignore', 'pipe', 'pipe', 'ipc'] })
-    this.#exit = once(this.child, 'exit')
+    this.death = once(this.child, 'exit')
     this.ready = Promise.race([
       once(this.child, 'message', { signal: AbortSignal.timeout(PATIENCE) }),
-      this.#exit,
+      this.death,
     ]).then(() => undefined)
     for (const stream of [this.child.stdout, this.child.stderr]) {
       stream?.setEncoding('utf8').on('data', (text: string) => {
@@ -144,7 +157,7 @@ class Member {
       const late = setTimeout(() => this.child.kill('SIGKILL'), PATIENCE)
       this.child.kill('SIGCONT')
       this.child.kill(how)
-      await this.#exit
+      await this.death
       clearTimeout(late)
     }
     return this.child.exitCode

@@ -1,4 +1,4 @@
-import type { Database } from '../../src/database/database.ts'
+import type { Database, Queryable } from '../../src/database/database.ts'
 import type { Entry, Ledger } from './ledger.ts'
 
 /** The one ending of a job, as the engine's log has it. */
@@ -34,6 +34,15 @@ export function attemptsInVain(ledger: Ledger): number {
   let count = 0
   for (const attempts of ledger.read().values()) count += attempts.length - 1
   return count
+}
+
+/** How many jobs have not ended yet. */
+export async function unfinished(db: Queryable): Promise<number> {
+  const rows = await db.query<{ count: number }>(
+    `select (select count(*) from fencepost_private.ready) + (select count(*) from fencepost_private.delayed)
+          + (select count(*) from fencepost_private.lease) as count`,
+  )
+  return rows[0]?.count ?? 0
 }
 
 async function endingsOf(db: Database): Promise<Ending[]> {

@@ -1,30 +1,30 @@
-// A worker of bare SQL calls for the fault tests.
-import { openSync, writeSync } from 'node:fs'
-import path from 'node:path'
+// A worker of bare SQL calls, one exchange after the other: what the engine itself promises, without
+// the care of our worker. After a lost connection it registers anew and forgets what it held.
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect } from '../../dist/database/database.js'
-import { exchange, registerWorker } from '../../dist/database/engine.js'
+import { complete, exchange, fail, maintain, registerWorker } from '../../dist/database/engine.js'
+import { makeHandlers } from './handlers.mjs'
 
-const { url, types, directory, name, concurrency, ttl } = JSON.parse(process.argv[2])
-const file = openSync(path.join(directory, `${name}-${process.pid}`), 'a')
-const note = (what, job, token) => writeSync(file, `${what} ${job} ${token}\n`)
-const db = connect({ url, max: 3 })
+const options = JSON.parse(process.argv[2])
+const { url, types, name, concurrency, ttl } = options
+const { note, handlers } = makeHandlers(options)
+const db = connect({ url, max: concurrency })
+
+let incarnation = 0
+let running = new Map()
+let results = []
 let stopping = false
+let wake = () => {}
 process.on('SIGTERM', () => {
   stopping = true
+  wake()
 })
-process.on('disconnect', () => process.exit(1))
-
-let id,
-  results = [],
-  running = new Map(),
-  done = 0
-let idle = () => {}
 
 async function register() {
-  for (;;) {
+  while (true) {
     try {
-      id = await registerWorker(db, { name, types, ttl })
+      incarnation = await registerWorker(db, { name, types, ttl })
       running = new Map()
       results = []
       return
@@ -33,64 +33,75 @@ async function register() {
     }
   }
 }
-await register()
-process.send({ ready: true })
-let last = 0
-for (;;) {
+
+async function round() {
   const sent = results
   results = []
+  const answers = await exchange(db, {
+    worker_id: incarnation,
+    completed: pairs(sent),
+    running: pairs([...running.values()]),
+    types,
+    max: stopping ? 0 : concurrency - running.size,
+  })
+  const lost = new Set(answers.filter(is('lost')).map(key))
+  for (const each of sent) if (!lost.has(key(each))) note('accepted', attemptOf(each))
+  for (const each of answers.filter(is('run'))) void run(each)
+}
+
+async function run(claimed) {
+  const mine = running
+  mine.set(claimed.job_id, claimed)
+  let settled = false
+  const transact = async (work) => {
+    await db.transaction((tx) =>
+      work({
+        write: (text, params) => tx.query(text, params),
+        complete: () => complete(tx, claimed.job_id, claimed.token),
+      }),
+    )
+    settled = true
+  }
   try {
-    const rows = await exchange(
-      db,
-      {
-        worker_id: id,
-        completed: { job_ids: sent.map((r) => r.job_id), tokens: sent.map((r) => r.token) },
-        running: {
-          job_ids: [...running.values()].map((r) => r.job_id),
-          tokens: [...running.values()].map((r) => r.token),
-        },
-        types,
-        max: stopping ? 0 : concurrency - running.size,
-      },
-      { timeout: 5000 },
-    )
-    const lost = new Set(
-      rows.filter((r) => r.directive === 'lost').map((r) => `${r.job_id} ${r.token}`),
-    )
-    for (const r of sent)
-      if (!lost.has(`${r.job_id} ${r.token}`)) note('accepted', r.job_id, r.token)
-    const jobs = rows.filter((r) => r.directive === 'run')
-    for (const job of jobs) void run(job)
-    if (Date.now() - last > 1000) {
-      last = Date.now()
-      await db.query('select fencepost.maintain()').catch(() => {})
+    await handlers[claimed.type](claimed.payload, attemptOf(claimed), transact)
+  } catch (error) {
+    settled = true
+    // Refused or without an answer, the attempt is another's, or will be when its lease is taken back.
+    const failure = { error: error.message, permanent: error.permanent === true }
+    await fail(db, claimed.job_id, claimed.token, failure).catch(() => {})
+  }
+  mine.delete(claimed.job_id)
+  if (mine === running && !settled) results.push(claimed)
+  process.send({ done: 1 })
+  wake()
+}
+
+const is = (directive) => (answer) => answer.directive === directive
+const key = ({ job_id, token }) => `${job_id} ${token}`
+const attemptOf = ({ job_id, token }) => ({ job: job_id, token })
+const pairs = (all) => ({
+  job_ids: all.map(({ job_id }) => job_id),
+  tokens: all.map(({ token }) => token),
+})
+
+await register()
+process.send({ ready: true })
+let maintained = 0
+while (!stopping || running.size > 0 || results.length > 0) {
+  try {
+    await round()
+    if (Date.now() - maintained > 1_000) {
+      await maintain(db)
+      maintained = Date.now()
     }
-    if (stopping && running.size === 0 && results.length === 0) break
-    if (jobs.length === 0 && results.length === 0)
-      await Promise.race([
-        sleep(20),
-        new Promise((r) => {
-          idle = r
-        }),
-      ])
   } catch (error) {
     process.stdout.write(`${error.code} ${error.message}\n`)
     await sleep(50)
     await register()
   }
+  if (results.length === 0) {
+    await Promise.race([sleep(20), new Promise((resolve) => (wake = resolve))])
+  }
 }
 await db.close()
 process.exit(0)
-
-async function run(job) {
-  const mine = running
-  running.set(job.job_id, job)
-  note('begun', job.job_id, job.token)
-  await sleep(Math.random() * 4)
-  note('done', job.job_id, job.token)
-  if (mine !== running) return
-  running.delete(job.job_id)
-  results.push(job)
-  if (++done % 50 === 0) process.send({ done: 50 })
-  idle()
-}

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest'
 import { enqueueBatch } from '../../src/database/engine.ts'
 import { Crew } from './crew.ts'
-import { attemptsInVain, judge } from './judge.ts'
+import { attemptsInVain, judge, unfinished } from './judge.ts'
 import { Ledger } from './ledger.ts'
 import { Random } from './random.ts'
 import { faultServer } from './server.ts'
@@ -20,11 +20,11 @@ describe('a server that is killed again and again while two processes work', () 
     const { db, server, url } = faults
     const jobs: number[] = []
     for (let i = 0; i < JOBS; i += 1_000) {
-      jobs.push(...(await enqueueBatch(db, 'fault', Array(1_000).fill({ n: i }))))
+      jobs.push(...(await enqueueBatch(db, 'quick', Array(1_000).fill({ n: i }))))
     }
     await using crew = new Crew({
       url,
-      types: ['fault'],
+      types: ['quick'],
       directory: ledger.directory,
       size: 2,
       concurrency: 100,
@@ -46,11 +46,3 @@ describe('a server that is killed again and again while two processes work', () 
     )
   }, 240_000)
 })
-
-async function unfinished(db: import('../../src/database/database.ts').Queryable): Promise<number> {
-  const [row] = await db.query<{ count: number }>(
-    `select (select count(*) from fencepost_private.ready) + (select count(*) from fencepost_private.delayed)
-          + (select count(*) from fencepost_private.lease) as count`,
-  )
-  return row?.count ?? 0
-}

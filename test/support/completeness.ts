@@ -1,4 +1,6 @@
 import pg from 'pg'
+import { nameOf } from '../../src/api/endpoint.ts'
+import { endpoints } from '../../src/api/endpoints.ts'
 import type { Gathered } from './gathered.ts'
 import { withDatabase } from './launch.ts'
 import { TEMPLATE } from './template.ts'
@@ -8,7 +10,8 @@ const CODE = String.raw`'(JE\d{3})'`
 
 /**
  * What the whole suite should have seen at work and did not, in sentences: public functions that
- * nothing called, and error codes of the engine's functions that nothing raised.
+ * nothing called, error codes of the engine's functions that nothing raised, and routes of the API that
+ * were not answered once well and once refused.
  */
 export async function untested(
   gathered: Gathered,
@@ -36,8 +39,19 @@ export async function untested(
       ...codes.rows
         .filter(({ code }) => !raised.has(code))
         .map(({ code }) => `no test raises ${code}`),
+      ...unasked(gathered.all('route')),
     ]
   } finally {
     await client.end()
   }
+}
+
+/** Routes that no test saw answer well, or refuse. */
+export function unasked(seen: ReadonlySet<string>): string[] {
+  return endpoints.flatMap((endpoint) =>
+    ['answered', 'refused']
+      .map((how) => `${nameOf(endpoint)} ${how}`)
+      .filter((name) => !seen.has(name))
+      .map((name) => `no test saw ${name}`),
+  )
 }

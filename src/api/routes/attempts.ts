@@ -1,5 +1,6 @@
 import { z } from '@hono/zod-openapi'
 import {
+  type AttemptKey,
   complete,
   completeMany,
   fail,
@@ -18,7 +19,8 @@ import { AttemptRef, Completion, Failure } from './attempt-schemas.ts'
 // What a worker says of its attempts, one or a list. A single stale one is refused (JE001); of a list,
 // the stale ones come back under `refused`, and the others count.
 
-const Settled = z.object({ accepted: z.array(z.int()), refused: z.array(z.int()) })
+const Key = z.object({ job_id: z.int(), token: z.int() })
+const Settled = z.object({ accepted: z.array(Key), refused: z.array(Key) })
 const Verdict = z.object({
   job_id: z.int(),
   verdict: z.enum(['retry', 'dead_letter', 'cancelled']),
@@ -63,7 +65,10 @@ const failAttempts = endpoint({
       description: 'What became of the job.',
       schema: z.union([
         Verdict,
-        z.object({ settled: z.array(Verdict), refused: z.array(z.int()) }),
+        z.object({
+          settled: z.array(Verdict.extend({ token: z.int() })),
+          refused: z.array(Key),
+        }),
       ]),
     },
   },
@@ -81,8 +86,7 @@ const failAttempts = endpoint({
       permanent: list.map(({ permanent }) => permanent ?? false),
       details: list.map(({ details }) => details),
     })
-    const done = new Set(verdicts.map(({ job_id }) => job_id))
-    return { status: 200, body: { settled: verdicts, refused: refusedOf(list, done) } }
+    return { status: 200, body: { settled: verdicts, refused: refusedOf(list, verdicts) } }
   },
 })
 
@@ -178,20 +182,23 @@ export const attemptRoutes = [
   suspendAttempt,
 ]
 
-type Pair = { readonly job_id: number; readonly token: number }
-
-function listOf<Schema extends z.ZodType<Pair>>(schema: Schema, body: readonly unknown[]) {
+function listOf<Schema extends z.ZodType<AttemptKey>>(schema: Schema, body: readonly unknown[]) {
   return body.map((each, index) => check(schema, each, 'body', `#/${index}`))
 }
 
-function pairs(list: readonly Pair[]) {
+function pairs(list: readonly AttemptKey[]) {
   return { job_ids: list.map(({ job_id }) => job_id), tokens: list.map(({ token }) => token) }
 }
 
-function settled(list: readonly Pair[], accepted: readonly number[]): Answer {
-  return { status: 200, body: { accepted, refused: refusedOf(list, new Set(accepted)) } }
+function settled(list: readonly AttemptKey[], accepted: readonly AttemptKey[]): Answer {
+  return { status: 200, body: { accepted, refused: refusedOf(list, accepted) } }
 }
 
-function refusedOf(list: readonly Pair[], accepted: ReadonlySet<number>): number[] {
-  return list.map(({ job_id }) => job_id).filter((id) => !accepted.has(id))
+/** Those that are not among the accepted ones. */
+function refusedOf(list: readonly AttemptKey[], accepted: readonly AttemptKey[]): AttemptKey[] {
+  const keyOf = ({ job_id, token }: AttemptKey) => `${job_id} ${token}`
+  const good = new Set(accepted.map(keyOf))
+  return list
+    .filter((each) => !good.has(keyOf(each)))
+    .map(({ job_id, token }) => ({ job_id, token }))
 }

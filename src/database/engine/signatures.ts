@@ -92,6 +92,11 @@ export const signatures = {
   discard_matching: ['filter', 'dry_run', 'reason', 'max'],
   stats: ['type'],
   outcome_totals: ['type'],
+  declare_type: ['type', 'settings'],
+  maintain: [],
+  doctor: [],
+  check_invariants: ['bodies'],
+  after_restore: [],
 } as const satisfies Record<string, readonly string[]>
 
 /** A function of the schema `fencepost`. */

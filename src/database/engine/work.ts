@@ -132,6 +132,12 @@ export function complete(
   )
 }
 
+/** One attempt, by what fences it. */
+export interface AttemptKey {
+  readonly job_id: number
+  readonly token: number
+}
+
 /** Attempts that went well. */
 export interface Completions {
   readonly job_ids: readonly number[]
@@ -141,22 +147,17 @@ export interface Completions {
 }
 
 /**
- * Completes many attempts; the accepted jobs come back.
+ * Completes many attempts; the accepted ones come back.
  *
  * @throws FencepostError JE003, JE006
  */
-export async function completeMany(
+export function completeMany(
   db: Queryable,
   ended: Completions,
   options?: QueryOptions,
-): Promise<number[]> {
+): Promise<AttemptKey[]> {
   const results = ended.results?.map((each) => (each === undefined ? null : json(each)))
-  const accepted = await rows<{ job_id: number }>(
-    db,
-    call('complete_many', { ...ended, results }),
-    options,
-  )
-  return accepted.map(({ job_id }) => job_id)
+  return rows(db, call('complete_many', { ...ended, results }), options)
 }
 
 /** What becomes of a job whose attempt failed. */
@@ -210,7 +211,7 @@ export function failMany(
   db: Queryable,
   ended: Failures,
   options?: QueryOptions,
-): Promise<{ job_id: number; verdict: Verdict }[]> {
+): Promise<(AttemptKey & { readonly verdict: Verdict })[]> {
   const details = ended.details?.map((each) => (each === undefined ? null : json(each)))
   return rows(db, call('fail_many', { ...ended, details }), options)
 }
@@ -230,22 +231,17 @@ export function release(
 }
 
 /**
- * Gives attempts back unstarted, without counting them; the accepted jobs come back.
+ * Gives attempts back unstarted, without counting them; the accepted ones come back.
  *
  * @throws FencepostError JE003
  */
-export async function releaseMany(
+export function releaseMany(
   db: Queryable,
   jobIds: readonly number[],
   tokens: readonly number[],
   options?: QueryOptions,
-): Promise<number[]> {
-  const accepted = await rows<{ job_id: number }>(
-    db,
-    call('release_many', { job_ids: jobIds, tokens }),
-    options,
-  )
-  return accepted.map(({ job_id }) => job_id)
+): Promise<AttemptKey[]> {
+  return rows(db, call('release_many', { job_ids: jobIds, tokens }), options)
 }
 
 /**

@@ -1,0 +1,97 @@
+import type { Exchange } from '../database/engine.ts'
+import type { Attempt } from './attempt.ts'
+
+/** Results longer than this travel alone: a refusal then concerns no other, and no round grows huge. */
+const LARGE = 32_000
+
+/** Results on their way to the database, in the order in which handlers ended. */
+export class Outbox {
+  #waiting: Attempt[] = []
+  #oldestAt = 0
+
+  get size(): number {
+    return this.#waiting.length
+  }
+
+  /** Since when the first has waited, by `performance.now()`. */
+  get oldestAt(): number {
+    return this.#oldestAt
+  }
+
+  add(attempt: Attempt): void {
+    if (this.#waiting.length === 0) this.#oldestAt = performance.now()
+    if (weight(attempt) > LARGE) attempt.alone = true
+    this.#waiting.push(attempt)
+  }
+
+  /** The next ones to send: up to `max`, or a single one that travels alone. */
+  take(max: number): Attempt[] {
+    const waiting = this.#waiting
+    let count = 0
+    while (count < waiting.length && count < max && !waiting[count]?.alone) count++
+    if (count === 0 && waiting.length > 0) count = 1
+    this.#oldestAt = performance.now()
+    if (count === waiting.length) {
+      this.#waiting = []
+      return waiting
+    }
+    return waiting.splice(0, count)
+  }
+
+  /** They were not accepted: they are next again. */
+  putBack(attempts: readonly Attempt[]): void {
+    this.#waiting.unshift(...attempts)
+  }
+
+  /** Takes out those that there is no use in sending. */
+  drop(useless: (attempt: Attempt) => boolean): Attempt[] {
+    const dropped = this.#waiting.filter(useless)
+    if (dropped.length > 0) this.#waiting = this.#waiting.filter((each) => !useless(each))
+    return dropped
+  }
+}
+
+function weight({ ending }: Attempt): number {
+  return ending?.kind === 'completed' ? (ending.result?.length ?? 0) : 0
+}
+
+/** Results as an exchange takes them. */
+export function settlements(attempts: readonly Attempt[]): Pick<Exchange, 'completed' | 'failed'> {
+  const completed: Columns = { job_ids: [], tokens: [] }
+  const results: (string | null)[] = []
+  const failed: Columns = { job_ids: [], tokens: [] }
+  const errors: string[] = []
+  const details: (string | null)[] = []
+  const retryIn: (string | null)[] = []
+  const permanent: boolean[] = []
+  let hasResults = false
+  for (const { job, ending } of attempts) {
+    if (ending?.kind === 'completed') {
+      completed.job_ids.push(job.job_id)
+      completed.tokens.push(job.token)
+      results.push(ending.result)
+      hasResults ||= ending.result !== null
+    } else if (ending?.kind === 'failed') {
+      const { failure } = ending
+      failed.job_ids.push(job.job_id)
+      failed.tokens.push(job.token)
+      errors.push(failure.error)
+      details.push(failure.details)
+      retryIn.push(failure.retryIn)
+      permanent.push(failure.permanent)
+    }
+  }
+  return {
+    ...(completed.job_ids.length > 0
+      ? { completed: hasResults ? { ...completed, results } : completed }
+      : {}),
+    ...(failed.job_ids.length > 0
+      ? { failed: { ...failed, errors, details, retry_in: retryIn, permanent } }
+      : {}),
+  }
+}
+
+interface Columns {
+  readonly job_ids: number[]
+  readonly tokens: number[]
+}

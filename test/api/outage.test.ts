@@ -1,0 +1,123 @@
+import { EventEmitter, once } from 'node:events'
+import { createServer } from 'node:net'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { endpoints } from '../../src/api/endpoints.ts'
+import { type ApiServer, serveApi } from '../../src/api/server.ts'
+import { connect, type Queryable } from '../../src/database/database.ts'
+import { engineMetrics } from '../../src/telemetry/metrics.ts'
+import { testDatabase } from '../support/server.ts'
+
+/** Routes that ask nothing of the database. */
+const WITHOUT = new Set(['/health', '/openapi.json', '/docs', '/problems/{code}'])
+
+const bodies: Readonly<Record<string, object>> = {
+  'post /jobs': { type: 'x' },
+  'patch /jobs/{id}': { priority: 1 },
+  'post /jobs/{id}/heartbeat': { token: 1 },
+  'patch /types/{type}': { max_running: 1 },
+  'post /dead-letter/replay': { filter: {} },
+  'post /dead-letter/discard': { filter: {} },
+  'post /worker/register': { name: 'w' },
+  'post /worker/claim': { worker: 'w', types: ['x'] },
+  'post /worker/exchange': { worker_id: 1 },
+  'post /worker/heartbeat': { worker: 'w' },
+  'post /worker/stop': { worker_id: 1 },
+  'post /worker/complete': { job_id: 1, token: 1 },
+  'post /worker/fail': { job_id: 1, token: 1 },
+  'post /worker/release': { job_id: 1, token: 1 },
+  'post /worker/progress': { job_id: 1, token: 1, value: 1 },
+  'post /worker/step': { job_id: 1, token: 1, name: 'a' },
+  'post /worker/suspend': { job_id: 1, token: 1 },
+}
+
+function ask(server: ApiServer, method: string, path: string): Promise<Response> {
+  const body = bodies[`${method} ${path}`]
+  return fetch(server.url + path.replace('{id}', '1').replace('{type}', 'x'), {
+    method: method.toUpperCase(),
+    ...(body === undefined
+      ? {}
+      : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+  })
+}
+
+async function expectUnavailable(server: ApiServer): Promise<void> {
+  const asked = endpoints.filter(({ path }) => !WITHOUT.has(path))
+  await Promise.all(
+    asked.map(async ({ method, path }) => {
+      const response = await ask(server, method, path)
+      expect(response.status, `${method} ${path}`).toBe(503)
+      expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
+      expect(await response.json()).toMatchObject({ code: '08006', type: '/problems/08006' })
+    }),
+  )
+}
+
+describe.each([
+  ['refuses connections', false],
+  ['swallows them', true],
+])('a database that %s', (_, swallows) => {
+  const hole = createServer(() => {})
+  let server: ApiServer
+  beforeAll(async () => {
+    await new Promise<void>((resolve) => hole.listen(0, '127.0.0.1', resolve))
+    const { port } = hole.address() as { port: number }
+    if (!swallows) await new Promise((resolve) => hole.close(resolve))
+    const db = connect({ url: `postgresql://nobody@127.0.0.1:${port}/none`, max: 50 })
+    const deadline = 500
+    const metrics = engineMetrics({
+      db: { query: (t, p, o) => db.query(t, p, { timeout: deadline, ...o }) },
+    })
+    server = await serveApi({ db, port: 0, deadline, metrics: metrics.text })
+  })
+  afterAll(async () => {
+    await server.close()
+    hole.close()
+  })
+
+  it('makes every route that needs it answer 503, in time', { timeout: 10_000 }, async () => {
+    await expectUnavailable(server)
+  })
+
+  it('leaves the probe of the process alone', async () => {
+    expect((await fetch(`${server.url}/health`)).status).toBe(200)
+  })
+})
+
+it('a database without the schema is JE011', async () => {
+  await using database = await testDatabase({ migrated: false })
+  await using server = await serveApi({ db: database.db, port: 0 })
+  const response = await fetch(`${server.url}/jobs/1`)
+  expect(response.status).toBe(503)
+  expect(await response.json()).toMatchObject({ code: 'JE011', hint: 'Run fencepost migrate.' })
+})
+
+it('a server that is stopping finishes what it has, and takes nothing new', async () => {
+  await using database = await testDatabase()
+  const { db } = database
+  await db.query("select fencepost.configure_type('held')")
+  const server = await serveApi({ db, port: 0 })
+  const go = new EventEmitter()
+  const holder = db.transaction(async (tx) => {
+    await tx.query("select from fencepost_private.job_type where type = 'held' for update")
+    await once(go, 'on')
+  })
+  const asked = fetch(`${server.url}/types/held`, {
+    method: 'PATCH',
+    headers: { 'content-type': 'application/json' },
+    body: '{"max_running": 3}',
+  })
+  await expect.poll(() => waiting(db)).toBe(1)
+  const closed = server.close()
+  await expect(fetch(`${server.url}/health`)).rejects.toThrow()
+  go.emit('on')
+  expect((await asked).status).toBe(200)
+  await Promise.all([holder, closed])
+})
+
+/** How many sessions of this database wait for a lock. */
+async function waiting(db: Queryable): Promise<number> {
+  const [row] = await db.query<{ count: number }>(
+    "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+  )
+  return row?.count ?? 0
+}
