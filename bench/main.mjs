@@ -59,7 +59,8 @@ async function run(stage) {
       await system.load()
       present.push(system)
     } catch (error) {
-      absent[system.name] = error.message.split('\n')[0]
+      absent[system.name] =
+        error.code === 'ERR_MODULE_NOT_FOUND' ? 'not installed' : error.message.split('\n')[0]
       say(`${system.title} is left out: ${absent[system.name]}`)
     }
   }

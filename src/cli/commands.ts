@@ -13,6 +13,11 @@ const dlq = () => import('./commands/dlq.ts')
 /** All commands, in the order of the help. */
 export const commands: readonly CommandEntry[] = [
   {
+    name: 'dev',
+    summary: 'Start everything here: PostgreSQL, schema, API, a worker on real data',
+    load: async () => (await import('./commands/dev.ts')).dev,
+  },
+  {
     name: 'migrate',
     summary: 'Bring the schema of a database up to this version',
     load: async () => (await import('./commands/migrate.ts')).migrateCommand,

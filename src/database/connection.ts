@@ -1,6 +1,8 @@
 import type net from 'node:net'
 import postgres from 'postgres'
 import { type Address, type Host, nameOf, type SessionTarget } from './address.ts'
+import { type Answer, readAnswer } from './answer.ts'
+import { type Backend, cancelStatement } from './cancel.ts'
 import type { Deadline } from './deadline.ts'
 import { decoders } from './decode.ts'
 import { ConnectionLostError, type Outcome, spoilsConnection, translate } from './errors.ts'
@@ -24,15 +26,6 @@ export interface ConnectionSettings {
   readonly onNotice: (notice: Notice) => void
 }
 
-/** What a statement gave. */
-export interface Answer<Row> {
-  readonly rows: Row[]
-  /** The server's word for what was done, as `SELECT` or `COMMIT`. */
-  readonly command: string
-  /** True when it left a transaction open. */
-  readonly open: boolean
-}
-
 /**
  * One session of the server. It is a postgres.js instance that has exactly one socket, which is ours:
  * the instance never reconnects (where postgres.js hangs and crashes), and once lost it is thrown
@@ -48,7 +41,7 @@ export class Connection {
   readonly #host: Host
   #lost: Error | undefined
   #fail: ((error: Error) => void) | undefined
-  #backend: { pid: number; secret: number } | undefined
+  #backend: Backend | undefined
 
   private constructor(settings: ConnectionSettings, host: Host, socket: net.Socket) {
     this.#settings = settings
@@ -171,7 +164,7 @@ export class Connection {
           })
           .then((result) => {
             this.#backend ??= result.state
-            resolve(read<Row>(result))
+            resolve(readAnswer<Row>(result))
           }, reject)
       })
     } catch (error) {
@@ -236,31 +229,9 @@ export class Connection {
    */
   async #abandon(reason: Error): Promise<void> {
     this.#closed(reason)
-    try {
-      await this.#cancel()
-    } finally {
-      this.#socket.destroy()
-    }
-  }
-
-  async #cancel(): Promise<void> {
-    if (this.#backend === undefined) return
-    const message = Buffer.alloc(16)
-    message.writeInt32BE(16, 0)
-    message.writeInt32BE(CANCEL_REQUEST, 4)
-    message.writeUInt32BE(this.#backend.pid >>> 0, 8)
-    message.writeUInt32BE(this.#backend.secret >>> 0, 12)
-    const signal = AbortSignal.timeout(CANCEL_TIMEOUT)
-    try {
-      const socket = await openSocket(this.#settings.address, this.#host, signal)
-      await new Promise<void>((resolve) => {
-        signal.addEventListener('abort', () => socket.destroy())
-        socket.once('close', () => resolve())
-        socket.resume()
-        // The other side closes. Closing our half first made PgBouncer 1.18 exit.
-        socket.write(message)
-      })
-    } catch {} // it was worth a try; the server finds out when it next writes
+    const { address } = this.#settings
+    if (this.#backend !== undefined) await cancelStatement(address, this.#host, this.#backend)
+    this.#socket.destroy()
   }
 
   #closed(reason: Error): void {
@@ -291,8 +262,6 @@ export class Connection {
 
 /** The oid of `unknown`: the server infers the type, the driver passes the text as it is. */
 const UNKNOWN = 705
-const CANCEL_REQUEST = 80877102
-const CANCEL_TIMEOUT = 2000
 
 const codecs = Object.fromEntries(
   [...decoders].map(([oid, parse]) => [
@@ -300,21 +269,6 @@ const codecs = Object.fromEntries(
     { to: oid, from: [oid], serialize: String, parse },
   ]),
 )
-
-const TRANSACTIONAL = /^(BEGIN|START TRANSACTION|COMMIT|ROLLBACK|PREPARE TRANSACTION)$/
-
-/** The rows of the last statement, as plain arrays of plain objects. */
-function read<Row>(result: unknown): Answer<Row> {
-  const answers = result as { command?: string }[] & { command?: string }
-  const several = answers.command === undefined && answers[0]?.command !== undefined
-  const last = (several ? answers.at(-1) : answers) as unknown as Row[] & { command?: string }
-  const commands = several ? answers.map(({ command }) => command ?? '') : [last.command ?? '']
-  return {
-    rows: Array.from(last),
-    command: commands.at(-1) ?? '',
-    open: /^(BEGIN|START)/.test(commands.findLast((each) => TRANSACTIONAL.test(each)) ?? ''),
-  }
-}
 
 /** The same loss, told for another statement. */
 function withOutcome(error: Error, outcome: Outcome): Error {

@@ -60,6 +60,7 @@ describe('sessions that are terminated', () => {
       applicationName: 'victim',
       onRebuild: (reason) => rebuilt.push(reason),
     })
+    await victim.query('select 1')
     let lost = 0
     for (let round = 0; round < 15; round++) {
       // Some die idle, some at work.
@@ -139,23 +140,31 @@ describe('a server', () => {
   })
 
   it('without a connection left says so, and the pool recovers', async () => {
-    await using greedy = connect({ url: server.url, max: 30 })
-    await using late = connect({ url: server.url, max: 5 })
+    await using holder = connect({ url: server.url, max: 1 })
+    await holder.query('select pg_advisory_lock(7)')
     // The greedy one takes them all, and then shares them among its own.
-    const slow = load(greedy, 30, 'select pg_sleep(0.4)')
-    await expect
-      .poll(() => late.query('select 1').catch((error) => error), { timeout: 3000, interval: 20 })
-      .toMatchObject({
-        name: 'ConnectionLostError',
-        code: '53300',
-        outcome: 'not_sent',
-        hint: expect.stringContaining('max_connections'),
-      })
-    expect(await slow).toMatchObject({ ok: 30, odd: [] })
+    await using greedy = connect({ url: server.url, max: 30 })
+    const wait = 'select pg_advisory_lock_shared(7), pg_advisory_unlock_shared(7)'
+    const waiting = Array.from({ length: 30 }, () => greedy.query(wait))
+    let late: Database | undefined
+    const refusal = async () => {
+      await late?.close()
+      late = connect({ url: server.url, max: 5 })
+      return await late.query('select 1').catch((error) => error)
+    }
+    await expect.poll(refusal, { timeout: 10_000 }).toMatchObject({
+      name: 'ConnectionLostError',
+      code: '53300',
+      outcome: 'not_sent',
+      hint: expect.stringContaining('max_connections'),
+    })
+    await holder.query('select pg_advisory_unlock(7)')
+    expect(await Promise.all(waiting)).toHaveLength(30)
     await greedy.close()
     await expect
-      .poll(() => late.query('select 1 as one').catch(String), { timeout: 3000, interval: 50 })
+      .poll(() => late?.query('select 1 as one').catch(String), { timeout: 10_000 })
       .toEqual([{ one: 1 }])
+    await late?.close()
   })
 
   describe('behind a network', () => {

@@ -29,6 +29,31 @@ export async function judge(
   return complaints
 }
 
+/** Makes the table in which transactional handlers have their effect: nothing in it forbids a second one. */
+export async function createEffects(db: Queryable): Promise<void> {
+  await db.query('create table effect (job_id bigint not null, token int not null)')
+}
+
+/** A line for each job of the type that was completed without exactly one effect, of the attempt that completed it. */
+export async function judgeEffects(db: Queryable, type: string): Promise<string[]> {
+  const rows = await db.query<{ job_id: number; effects: number[]; token: number | null }>(
+    `select coalesce(c.job_id, f.job_id) as job_id, c.token, coalesce(f.tokens, '{}') as effects
+     from (select e.job_id, e.token
+           from fencepost_private.event e
+           join fencepost_private.lane n on n.lane_id = e.lane_id
+           join fencepost_private.job_type t on t.type_id = n.type_id
+           where e.kind = 'job.completed' and t.type = $1) as c
+     full join (select job_id, array_agg(token) as tokens from effect group by job_id) as f on f.job_id = c.job_id
+     where f.tokens is distinct from array[c.token]`,
+    [type],
+    { timeout: 60_000 },
+  )
+  return rows.map(
+    ({ job_id, effects, token }) =>
+      `job ${job_id} was completed under token ${token}, with effects under ${effects.join() || 'none'}`,
+  )
+}
+
 /** How many attempts began that were not the one that ended the job: work done in vain. */
 export function attemptsInVain(ledger: Ledger): number {
   let count = 0

@@ -1,10 +1,10 @@
-import { DEFAULT_PORT, serveApi } from '../../api/server.ts'
+import { serveApi } from '../../api/server.ts'
 import { connect } from '../../database/database.ts'
 import { createLogger } from '../../telemetry/logger.ts'
 import { engineMetrics } from '../../telemetry/metrics.ts'
-import { UsageError } from '../arguments.ts'
 import type { Command } from '../command.ts'
 import { databaseUrl } from '../database.ts'
+import { portOf } from '../port.ts'
 import { untilAsked } from '../signals.ts'
 
 export const serve: Command = {
@@ -28,7 +28,7 @@ has no keys yet: reach it from elsewhere through a tunnel that knows who may. Lo
     await using server = await serveApi({
       db,
       log,
-      port: portOf(invocation.text('port') ?? terminal.env.PORT),
+      port: portOf(invocation),
       metrics: engineMetrics({ db }).text,
       ...(host === undefined ? {} : { host }),
       ...(bodyLimit === undefined ? {} : { bodyLimit }),
@@ -41,12 +41,4 @@ has no keys yet: reach it from elsewhere through a tunnel that knows who may. Lo
     log.info({ signal }, 'the API stops')
     return undefined
   },
-}
-
-/** A port that was asked for; undefined when none was. */
-export function portOf(text: string | undefined): number {
-  if (text === undefined || text === '') return DEFAULT_PORT
-  const port = Number(text)
-  if (Number.isInteger(port) && port >= 0 && port <= 65_535) return port
-  throw new UsageError(`${JSON.stringify(text)} is not a port`, 'A whole number from 0 to 65535.')
 }

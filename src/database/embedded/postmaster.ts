@@ -7,6 +7,7 @@ import { ended, isAlive, programName, signal } from './processes.ts'
 export interface Postmaster {
   readonly pid: number
   readonly port: number
+  /** It takes connections: as a primary, or as a standby. */
   readonly ready: boolean
 }
 
@@ -20,7 +21,7 @@ export function readPostmaster(cluster: string): Postmaster | undefined {
   const lines = readFileSync(file, 'utf8').split('\n')
   const pid = Number(lines[0])
   if (!Number.isInteger(pid) || pid <= 0) return undefined
-  return { pid, port: Number(lines[3]), ready: lines[7]?.trim() === 'ready' }
+  return { pid, port: Number(lines[3]), ready: /^(ready|standby)/.test(lines[7] ?? '') }
 }
 
 /**
