@@ -103,6 +103,10 @@
 --!include workflows/settle_due.sql
 --!include workflows/explain_task.sql
 --!include workflows/workflow_diff.sql
+--!include workflows/filters.sql
+--!include workflows/list_runs.sql
+--!include workflows/list_tasks.sql
+--!include workflows/list_approvals.sql
 
 -- What people read
 --!include views/leases.sql

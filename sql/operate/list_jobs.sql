@@ -29,9 +29,7 @@ declare
   v_end    bigint;
 begin
   v_filter := parsed_filter(list_jobs.filter, array['type', 'status', 'tenant', 'priority', 'created_after', 'created_before', 'error', 'worker', 'idempotency_key']);
-  if list_jobs.max is null or list_jobs.max not between 1 and 1000 then
-    perform raise_error('JE003', 'max must be from 1 to 1000', format('received max = %s', coalesce(list_jobs.max::text, 'null')), 'Ask for the next page with after.');
-  end if;
+  perform check_max(list_jobs.max);
   v_filter.status := coalesce(v_filter.status, case when v_filter.error is not null then 'dead_letter' when v_filter.worker is not null then 'running' end);
   if v_filter.error is not null and v_filter.status <> 'dead_letter' or v_filter.worker is not null and v_filter.status <> 'running' then
     perform raise_error('JE003', 'that filter does not go with this status', format('received %s', list_jobs.filter),

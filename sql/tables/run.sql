@@ -136,6 +136,7 @@ create table fencepost_private.approval (
   data         jsonb
 );
 create index approval_task_idx on fencepost_private.approval (task_id);
+create index approval_run_idx on fencepost_private.approval (run_id, approval_id);
 create index approval_pending_idx on fencepost_private.approval (approval_id) where status = 'pending';
 create index approval_expiry_idx on fencepost_private.approval (expires_at) where status = 'pending' and is_gate;
 comment on table fencepost_private.approval is 'Decisions that people are asked for: approval tasks, and gates that were put before other tasks.';

@@ -15,6 +15,7 @@ comment on view fencepost.workflow_versions is 'Published definitions. They neve
 create view fencepost.runs as
 select r.run_id as id, w.name as workflow, v.version, r.status::text, fencepost_private.shown(r.input) as input, r.created_at, r.finished_at,
        r.pending as pending_tasks, r.queued as queued_tasks, r.waiting as waiting_tasks, r.ended_well as ended_tasks, r.failed as failed_tasks, v.tasks as total_tasks,
+       case when r.status = 'completed' then fencepost_private.shown(fencepost_private.run_output(r.run_id)) end as output,
        r.tags, coalesce(r.priority, 5) as priority, nullif(r.tenant, '') as tenant, r.idempotency_key, r.reason, r.paused_at, r.cancelled_at,
        t.run_id as parent_run_id, r.parent_task_id, r.root_run_id, r.restarted_from
 from fencepost_private.run r
