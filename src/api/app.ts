@@ -83,7 +83,7 @@ function describe(routes: OpenAPIHono): OpenApiDocument {
       title: 'Fencepost',
       version,
       description:
-        'Durable jobs inside PostgreSQL. Every route is a thin face of an SQL function of the schema ' +
+        'Durable jobs and workflows inside PostgreSQL. Every route is a thin face of an SQL function of the schema ' +
         '`fencepost`. Refusals are problem documents (RFC 9457) whose `code` is the SQLSTATE. The same ' +
         'routes are there under `/api`. Until keys exist, the server answers its own machine only.',
     },
@@ -96,6 +96,10 @@ function describe(routes: OpenAPIHono): OpenApiDocument {
         description: 'Jobs that failed for good, kept until someone decides.',
       },
       { name: 'workers', description: 'Who works, on what, and when it was last heard of.' },
+      { name: 'workflows', description: 'Graphs of tasks: publish, look, compare versions.' },
+      { name: 'runs', description: 'Start runs of workflows, look, and take hold of them.' },
+      { name: 'tasks', description: 'The parts of runs: gate them, try them again.' },
+      { name: 'approvals', description: 'What people are asked to decide.' },
       { name: 'worker protocol', description: 'For workers without access to the database.' },
       { name: 'service', description: 'Probes, metrics, reference.' },
     ],

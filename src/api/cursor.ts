@@ -38,6 +38,20 @@ export function page<Row>(rows: readonly Row[], limit: number, keyOf: (row: Row)
   return { items, next_cursor: goesOn ? encodeCursor(keyOf(last)) : null }
 }
 
+/**
+ * A page of a list that looks at a bounded number of rows: it may not be full and still go on, where
+ * its last row says that the look was cut short.
+ */
+export function boundedPage<Row extends { readonly id: number; readonly cut: boolean }>(
+  rows: readonly Row[],
+  limit: number,
+) {
+  const items = rows.filter(({ cut }) => !cut).map(({ cut: _, ...row }) => row)
+  const last = rows.at(-1)
+  const goesOn = last !== undefined && (last.cut || items.length === limit)
+  return { items, next_cursor: goesOn ? encodeCursor(last.id) : null }
+}
+
 const VERSION = 1
 
 function parse(cursor: string): unknown {

@@ -52,7 +52,17 @@ export interface Endpoint {
 }
 
 /** Groups of routes in the reference. */
-export type Tag = 'jobs' | 'types' | 'dead letters' | 'workers' | 'worker protocol' | 'service'
+export type Tag =
+  | 'jobs'
+  | 'types'
+  | 'dead letters'
+  | 'workers'
+  | 'workflows'
+  | 'runs'
+  | 'tasks'
+  | 'approvals'
+  | 'worker protocol'
+  | 'service'
 
 interface Definition<
   Params extends z.ZodType,

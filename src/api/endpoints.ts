@@ -1,15 +1,21 @@
 import type { Endpoint } from './endpoint.ts'
+import { approvalRoutes } from './routes/approvals.ts'
 import { attemptRoutes } from './routes/attempts.ts'
 import { deadLetterRoutes } from './routes/dead-letter.ts'
 import { enqueueJobs } from './routes/enqueue.ts'
 import { jobControlRoutes } from './routes/job-control.ts'
 import { jobListRoutes } from './routes/job-list.ts'
 import { jobRoutes } from './routes/jobs.ts'
+import { runControlRoutes } from './routes/run-control.ts'
+import { runStartRoutes } from './routes/run-start.ts'
+import { runRoutes } from './routes/runs.ts'
 import { serviceRoutes } from './routes/service.ts'
 import { statsRoutes } from './routes/stats.ts'
+import { taskRoutes } from './routes/tasks.ts'
 import { typeRoutes } from './routes/types.ts'
 import { workerProtocolRoutes } from './routes/worker-protocol.ts'
 import { workerRoutes } from './routes/workers.ts'
+import { workflowRoutes } from './routes/workflows.ts'
 
 /** Every route of the API, in the order of the reference. */
 export const endpoints: readonly Endpoint[] = [
@@ -21,6 +27,12 @@ export const endpoints: readonly Endpoint[] = [
   ...statsRoutes,
   ...deadLetterRoutes,
   ...workerRoutes,
+  ...workflowRoutes,
+  ...runStartRoutes,
+  ...runRoutes,
+  ...runControlRoutes,
+  ...taskRoutes,
+  ...approvalRoutes,
   ...workerProtocolRoutes,
   ...attemptRoutes,
   ...serviceRoutes,

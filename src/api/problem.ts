@@ -84,7 +84,7 @@ export function problemOf(error: unknown): Problem {
   if (error instanceof ProblemError) return error.problem
   if (error instanceof FencepostError) {
     const detail = error.detail ? `${error.message} (${error.detail})` : error.message
-    return problem(error.code, detail, { hint: error.hint, pointer: pointerOf(detail) })
+    return problem(error.code, detail, { hint: error.hint, pointer: pointerOf(error) })
   }
   if (error instanceof HTTPException) return problemOfHttp(error)
   if (isConnectionError(error)) {
@@ -111,11 +111,26 @@ export function respond(
 /** When a refused or failed request may succeed, in seconds. */
 const RETRY_AFTER = '2'
 
-/** The engine counts jobs of a list from 1; a JSON pointer counts from 0. */
-function pointerOf(detail: string): string | undefined {
-  const place = /\bjob (\d+) of the list\b/.exec(detail)?.[1]
-  return place === undefined ? undefined : `#/${Number(place) - 1}`
+/** What was refused in the body, as a JSON pointer, where the engine says it in words. */
+function pointerOf({ code, message, detail = '' }: FencepostError): string | undefined {
+  if (code === 'JE008') {
+    const place = DEFINITION_PLACE.exec(detail)?.[1]
+    return (
+      place &&
+      `#/definition/${place
+        .split(/[.[\]]+/)
+        .filter(Boolean)
+        .join('/')}`
+    )
+  }
+  // The engine counts jobs of a list from 1; a JSON pointer counts from 0.
+  const job = /\bjob (\d+) of the list\b/.exec(`${message} ${detail}`)?.[1]
+  return job === undefined ? undefined : `#/${Number(job) - 1}`
 }
+
+/** `at tasks.charge.after[1]: received …`. Names of tasks have no dots. */
+const DEFINITION_PLACE =
+  /^(?:at )?((?:tasks|input|on_failure|description)(?:\.[\w-]+|\[\d+\])*)(?=:|$)/
 
 function problemOfHttp({ status, message }: HTTPException): Problem {
   if (status === 415) {

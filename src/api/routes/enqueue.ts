@@ -4,6 +4,7 @@ import { FencepostError } from '../../errors.ts'
 import { check } from '../body.ts'
 import { type Answer, endpoint } from '../endpoint.ts'
 import { anyJson, fields, interval, oneOrMany, time } from '../fields.ts'
+import { IDEMPOTENCY_KEY, keyHeader, withKey } from '../idempotency-key.ts'
 import type { Services } from '../services.ts'
 
 /** A job as it is enqueued; the ranges are the engine's to check, here they are told. */
@@ -36,8 +37,6 @@ const Enqueued = z
   })
   .openapi('Enqueued')
 
-const IDEMPOTENCY_KEY = 'idempotency-key'
-
 export const enqueueJobs = endpoint({
   method: 'post',
   path: '/jobs',
@@ -46,7 +45,7 @@ export const enqueueJobs = endpoint({
   description:
     'A list is enqueued all or nothing; a refusal names the job that caused it. The header ' +
     'Idempotency-Key is the idempotency_key of a single job.',
-  headers: z.object({ [IDEMPOTENCY_KEY]: z.string().optional() }),
+  headers: keyHeader,
   body: oneOrMany('NewJob'),
   components: { NewJob: JobToEnqueue },
   answers: {
@@ -61,7 +60,7 @@ export const enqueueJobs = endpoint({
     const key = headers[IDEMPOTENCY_KEY]
     return Array.isArray(body)
       ? enqueueList(body, key, services)
-      : enqueueOne(withKey(check(JobToEnqueue, body), key), services)
+      : enqueueOne(withKey(check(JobToEnqueue, body), key) as NewJob, services)
   },
 })
 
@@ -101,18 +100,6 @@ async function enqueueList(
     status: news ? 202 : 200,
     body: { jobs: rows.map(({ job_id, created }) => ({ id: job_id, created })) },
   }
-}
-
-function withKey(job: z.output<typeof JobToEnqueue>, key: string | undefined): NewJob {
-  if (key === undefined) return job as NewJob
-  const own = job.idempotency_key
-  if (own !== undefined && own !== key) {
-    throw new FencepostError('JE003', 'the header Idempotency-Key and idempotency_key differ', {
-      detail: `received ${JSON.stringify(key)} and ${JSON.stringify(own)}`,
-      hint: 'Give one of them.',
-    })
-  }
-  return { ...job, idempotency_key: key } as NewJob
 }
 
 /** An error of a list of one, as the error of a single job. */

@@ -1,6 +1,6 @@
 import { z } from '@hono/zod-openapi'
 import { explainJob, listJobs } from '../../database/engine.ts'
-import { decodeCursor, encodeCursor, isId } from '../cursor.ts'
+import { boundedPage, decodeCursor, isId } from '../cursor.ts'
 import { endpoint } from '../endpoint.ts'
 import { fields, idParams, limit, time } from '../fields.ts'
 import { Job, pageOf } from '../schemas.ts'
@@ -48,16 +48,7 @@ const list = endpoint({
       max: most,
       after: after === undefined ? undefined : decodeCursor(after, isId),
     })
-    const items = rows.filter(({ cut }) => !cut)
-    const last = rows.at(-1)
-    const goesOn = last !== undefined && (last.cut || items.length === most)
-    return {
-      status: 200,
-      body: {
-        items: items.map(({ cut: _, ...job }) => job),
-        next_cursor: goesOn ? encodeCursor(last.id) : null,
-      },
-    }
+    return { status: 200, body: boundedPage(rows, most) }
   },
 })
 

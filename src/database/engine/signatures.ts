@@ -97,6 +97,27 @@ export const signatures = {
   doctor: [],
   check_invariants: ['bodies'],
   after_restore: [],
+
+  // workflows
+  publish_workflow: ['name', 'definition'],
+  workflow_diff: ['name', 'from_version', 'to_version'],
+  start_run: ['workflow', 'input', 'version', 'idempotency_key', 'tags', 'priority', 'tenant'],
+  start_runs: ['workflow', 'inputs', 'version', 'tags', 'priority', 'tenant'],
+  pause_run: ['run_id', 'reason'],
+  resume_run: ['run_id'],
+  cancel_run: ['run_id', 'reason'],
+  retry_run: ['run_id'],
+  restart_run: ['run_id', 'from_task'],
+  migrate_run: ['run_id', 'to_version', 'dry_run'],
+  signal_run: ['run_id', 'name', 'payload'],
+  list_runs: ['filter', 'after', 'max'],
+  list_tasks: ['run_id', 'filter', 'after_task', 'max'],
+  replay_task: ['task_id'],
+  explain_task: ['run_id', 'task'],
+  request_approval: ['task_id', 'reason', 'expires_after'],
+  list_approvals: ['filter', 'after', 'max'],
+  approve: ['approval_id', 'decided_by', 'comment', 'data'],
+  reject: ['approval_id', 'decided_by', 'comment', 'data'],
 } as const satisfies Record<string, readonly string[]>
 
 /** A function of the schema `fencepost`. */
