@@ -28,11 +28,19 @@ const bodies: Readonly<Record<string, object>> = {
   'post /worker/progress': { job_id: 1, token: 1, value: 1 },
   'post /worker/step': { job_id: 1, token: 1, name: 'a' },
   'post /worker/suspend': { job_id: 1, token: 1 },
+  'post /workflows': { name: 'x', definition: {} },
+  'post /runs/{id}/migrate': { to_version: 1 },
+}
+
+const queries: Readonly<Record<string, string>> = {
+  'get /workflows/{name}/diff': '?from=1&to=2',
 }
 
 function ask(server: ApiServer, method: string, path: string): Promise<Response> {
   const body = bodies[`${method} ${path}`]
-  return fetch(server.url + path.replace('{id}', '1').replace('{type}', 'x'), {
+  const query = queries[`${method} ${path}`] ?? ''
+  const filled = path.replaceAll(/\{(id|version)\}/g, '1').replaceAll(/\{\w+\}/g, 'x')
+  return fetch(server.url + filled + query, {
     method: method.toUpperCase(),
     ...(body === undefined
       ? {}
