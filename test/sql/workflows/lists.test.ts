@@ -69,10 +69,13 @@ describe('list_runs', () => {
   })
 
   it('looks at 10,000 runs and says where it stopped', async () => {
-    await publish('many', { x: { kind: 'signal', signal: 's' } })
-    const started = await one<number[]>(
+    const started = await column<number>(
       database.db,
-      "select fencepost.start_runs('many', array_fill('{}'::jsonb, array[10000]))",
+      `insert into fencepost_private.run (run_id, root_run_id, workflow_id, version_id, input, created_at)
+       select nextval('fencepost_private.run_id_seq'), 0, r.workflow_id, r.version_id, r.input, r.created_at
+       from fencepost_private.run r, generate_series(1, 10000) where r.run_id = $1
+       returning run_id`,
+      [ids[0]],
     )
     const [row] = await database.db.query('select * from fencepost.list_runs(\'{"tag": "red"}\')')
     expect(row).toMatchObject({ id: started[0], cut: true, workflow: null })
