@@ -80,6 +80,7 @@
 -- Workflows: definitions, runs, what moves them
 --!include workflows/hooks.sql
 --!include workflows/expressions.sql
+--!include workflows/schema.sql
 --!include workflows/check_definition.sql
 --!include workflows/publish_workflow.sql
 --!include workflows/advance.sql
