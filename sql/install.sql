@@ -104,6 +104,7 @@
 --!include workflows/settle_due.sql
 --!include workflows/explain_task.sql
 --!include workflows/workflow_diff.sql
+--!include workflows/check_run_invariants.sql
 
 -- What people read
 --!include views/leases.sql

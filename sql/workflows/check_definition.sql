@@ -163,7 +163,7 @@ as $$
 begin
   if p_object ? p_key and (jsonb_typeof(p_object -> p_key) <> 'number' or (p_object ->> p_key)::numeric % 1 <> 0
       or (p_object ->> p_key)::numeric not between p_least and p_most) then
-    perform raise_error('JE008', format('%s must be a whole number from %s to %s', p_key, p_least, p_most), format('at %s.%s: received %s', p_place, p_key, left((p_object -> p_key)::text, 200)), '');
+    perform raise_error('JE008', format('%s must be a whole number from %s to %s', p_key, p_least, p_most), format('at %s.%s: received %s', p_place, p_key, left((p_object -> p_key)::text, 200)), format('For example %s, or leave it out.', p_least));
   end if;
 end
 $$;

@@ -75,7 +75,7 @@ begin
   for v in
     select k.key, k.value, jsonb_typeof(k.value) as is_a,
            case
-             when k.key = 'type' then 'the name of a type, or an array of them: ' || v_types
+             when k.key = 'type' then 'the name of a type, or an array of them: ' || v_types::text
              when k.key = 'enum' then 'an array'
              when k.key = 'required' then 'an array of names'
              when k.key = 'properties' then 'an object of schemas'
