@@ -80,6 +80,7 @@
 -- Workflows: definitions, runs, what moves them
 --!include workflows/hooks.sql
 --!include workflows/expressions.sql
+--!include workflows/schema.sql
 --!include workflows/check_definition.sql
 --!include workflows/publish_workflow.sql
 --!include workflows/advance.sql
@@ -107,6 +108,7 @@
 --!include workflows/list_runs.sql
 --!include workflows/list_tasks.sql
 --!include workflows/list_approvals.sql
+--!include workflows/check_run_invariants.sql
 
 -- What people read
 --!include views/leases.sql

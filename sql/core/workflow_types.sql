@@ -5,8 +5,8 @@ comment on type fencepost_private.task_end is 'A task that is about to end, and 
 
 create type fencepost_private.ended_task as (
   task_id bigint, run_id bigint, version_id int, task_no int, kind fencepost_private.task_kind, parent_task_id bigint,
-  was fencepost_private.task_status, status fencepost_private.task_status, continues boolean, releases boolean);
-comment on type fencepost_private.ended_task is 'A task that has just ended: what it was before, what it is now, whether it releases its children.';
+  was fencepost_private.task_status, status fencepost_private.task_status, released boolean, releases boolean);
+comment on type fencepost_private.ended_task is 'A task that has just ended: what it was before, what it is now, whether its children are released, and whether they are by this end.';
 
 create type fencepost_private.run_delta as (
   run_id bigint, pending int, queued int, waiting int, ended_well int, failed int, cancelled int, undoing int, undo_failed int);
@@ -14,5 +14,5 @@ comment on type fencepost_private.run_delta is 'By how much the numbers of a run
 
 create type fencepost_private.due_task as (
   task_id bigint, run_id bigint, task_no int, kind fencepost_private.task_kind, tenant text, type text, priority int, max_attempts int, timeout interval,
-  payload jsonb, skip_reason text, expires_at timestamptz, due_at timestamptz, reason text, signal text, items jsonb, max_parallel int, child text, child_version int);
+  payload jsonb, keeps_input boolean, skip_reason text, expires_at timestamptz, due_at timestamptz, signal text, items jsonb, template jsonb, child text, child_version int);
 comment on type fencepost_private.due_task is 'A task whose parents have ended, with what its start needs.';

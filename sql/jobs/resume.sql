@@ -72,7 +72,8 @@ $$;
 comment on function fencepost_private.resume_jobs(bigint[], jsonb, timestamptz) is 'Brings these suspended jobs back to work; others are passed over. Returns how many.';
 
 -- Resumes those whose time has come, at most p_limit. A step of maintain().
--- Locks: the rows it resumes, SKIP LOCKED: a transaction that holds one of them does not stop the housekeeping.
+-- Locks: the root runs and then the rows of what it resumes, both SKIP LOCKED: a transaction that holds one of them does
+-- not stop the housekeeping.
 create function fencepost_private.resume_due(p_limit int default 1000, p_now timestamptz default fencepost_private.now())
 returns bigint
 language plpgsql
@@ -80,11 +81,13 @@ volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_due bigint[] := array(select s.id from suspended s where s.wake_at <= p_now order by s.wake_at limit p_limit for update skip locked);
+  v_due bigint[] := array(select s.id from suspended s where s.wake_at <= p_now order by s.wake_at limit p_limit);
 begin
   if cardinality(v_due) = 0 then
     return 0;
   end if;
+  v_due := array(select d from unnest(v_due) as d except select b from unnest(busy_waiting_jobs(v_due)) as b);
+  v_due := array(select s.id from suspended s where s.id = any (v_due) and s.wake_at <= p_now order by s.id for update skip locked);
   return resume_jobs(v_due, null, p_now);
 end
 $$;

@@ -27,7 +27,11 @@ begin
   elsif v_late.id is not null then
     return query select 'due', 'Its time has come; it is not in line yet.', v_late.available_at, 'The next claim of its type, or maintain().'::text;
   elsif v_park.id is not null then
-    return query select 'parked', format('It waits for a free slot of %s.', v_park.waits_for), v_park.parked_at, 'A slot that comes free.'::text;
+    return query
+    select 'parked',
+           case v_park.waits_for when 'run' then 'Its run is paused.' when 'approval' then 'Somebody must approve its task first.' else format('It waits for a free slot of %s.', v_park.waits_for) end,
+           v_park.parked_at,
+           case v_park.waits_for when 'run' then 'fencepost.resume_run().' when 'approval' then 'fencepost.approve().' else 'A slot that comes free.' end;
   end if;
 
   return query select e.* from explain_type(v_type.type_id, p_now) as e;

@@ -38,7 +38,8 @@ insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) 
   (12, 'clear_partition',   'clear_partition()',   '10 seconds', false),
   (13, 'retire_jobs',       'retire_jobs()',       '0',          false),
   (14, 'prune_minutes',     'prune_minutes()',     '1 hour',     false),
-  (15, 'prune_workers',     'prune_workers()',     '1 hour',     false);
+  (15, 'prune_workers',     'prune_workers()',     '1 hour',     false),
+  (16, 'settle_due_runs',   'settle_due_runs(500)', '0',         false);
 
 create table fencepost_private.partition_fate (
   partition  text primary key,

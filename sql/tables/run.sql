@@ -1,4 +1,5 @@
--- Runs and their tasks.
+-- Runs and their tasks. No foreign keys lead to workflows: versions cannot be deleted, and every start would lock the
+-- same row of its version.
 
 create sequence fencepost_private.run_id_seq;
 comment on sequence fencepost_private.run_id_seq is 'Ids of runs, in order of start.';
@@ -6,8 +7,9 @@ comment on sequence fencepost_private.run_id_seq is 'Ids of runs, in order of st
 create table fencepost_private.run (
   run_id          bigint primary key,
   root_run_id     bigint not null,
-  workflow_id     int not null references fencepost_private.workflow,
-  version_id      int not null references fencepost_private.workflow_version,
+  depth           int not null default 0,
+  workflow_id     int not null,
+  version_id      int not null,
   tenant          text not null default '',
   status          fencepost_private.run_status not null default 'running',
   input           jsonb not null,
@@ -40,6 +42,7 @@ alter table fencepost_private.run set (autovacuum_vacuum_scale_factor = 0.02, au
 comment on table fencepost_private.run is 'One execution of a workflow version. The numbers of tasks by state are kept so that no step of a run counts its tasks.';
 comment on column fencepost_private.run.run_id is 'The run.';
 comment on column fencepost_private.run.root_run_id is 'The outermost run of a family of child runs: its row is the lock of them all.';
+comment on column fencepost_private.run.depth is 'How many runs it is inside of; 0 for an outermost one.';
 comment on column fencepost_private.run.workflow_id is 'The workflow.';
 comment on column fencepost_private.run.version_id is 'The version it is pinned to.';
 comment on column fencepost_private.run.tenant is 'Whose it is; empty without tenants.';
@@ -90,7 +93,7 @@ create table fencepost_private.task (
   items_open      int,
   items_failed    int
 ) with (fillfactor = 70);
-create unique index task_run_idx on fencepost_private.task (run_id, task_no) where parent_task_id is null;
+create unique index task_run_idx on fencepost_private.task (run_id, task_no, item) nulls not distinct;
 create unique index task_parent_idx on fencepost_private.task (parent_task_id, item) where parent_task_id is not null;
 create index task_due_idx on fencepost_private.task (due_at) where due_at is not null;
 alter table fencepost_private.task set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
@@ -104,12 +107,12 @@ comment on column fencepost_private.task.status is 'Where it stands.';
 comment on column fencepost_private.task.unmet is 'Parents (and gates) that have not ended well.';
 comment on column fencepost_private.task.skipped_parents is 'Parents that were skipped.';
 comment on column fencepost_private.task.parent_task_id is 'The map of an item, or the task that a compensation undoes.';
-comment on column fencepost_private.task.item is 'Index of an item, from 0; 0 for a compensation.';
+comment on column fencepost_private.task.item is 'Index of an item, from 0; 0 for a compensation; null for a task of the definition.';
 comment on column fencepost_private.task.job_id is 'Its job.';
 comment on column fencepost_private.task.child_run_id is 'The run that carries it out.';
 comment on column fencepost_private.task.gate_id is 'The approval that was put before it, while that is open.';
 comment on column fencepost_private.task.released is 'True once the tasks that wait for it were told that it has ended well.';
-comment on column fencepost_private.task.input is 'The element of an item.';
+comment on column fencepost_private.task.input is 'The payload of its job: of items, and of tasks that may have to be undone.';
 comment on column fencepost_private.task.output is 'What it returned.';
 comment on column fencepost_private.task.error is 'Why it failed or was skipped.';
 comment on column fencepost_private.task.due_at is 'When a timer fires or a wait expires; null when neither can.';

@@ -57,6 +57,7 @@ create table fencepost_private.workflow_task (
   expires_after interval,
   on_expiry     text,
   on_reject     text,
+  reason        text,
   delay         interval,
   until_path    jsonpath,
   signal        text,
@@ -86,6 +87,7 @@ comment on column fencepost_private.workflow_task.timeout is 'Limit of one attem
 comment on column fencepost_private.workflow_task.expires_after is 'How long an approval or signal is waited for.';
 comment on column fencepost_private.workflow_task.on_expiry is 'What an expired approval does: reject, approve or fail.';
 comment on column fencepost_private.workflow_task.on_reject is 'What a rejected approval does: fail, skip or continue.';
+comment on column fencepost_private.workflow_task.reason is 'Why an approval is asked for; null shows its name.';
 comment on column fencepost_private.workflow_task.delay is 'How long a timer waits.';
 comment on column fencepost_private.workflow_task.until_path is 'Until when a timer waits, as a path to a time.';
 comment on column fencepost_private.workflow_task.signal is 'Name of the signal that it waits for.';

@@ -27,7 +27,8 @@ comment on view fencepost.runs is 'Runs of workflows, with the version each is p
 create view fencepost.tasks as
 select t.task_id as id, t.run_id, d.name, t.kind::text,
        case when t.status = 'queued' and l.id is not null then 'running' else t.status::text end as status,
-       coalesce(l.attempts, a.attempts, 0) as attempts, fencepost_private.shown(t.output) as output, t.error, coalesce(d.type, d.child) as type,
+       coalesce(l.attempts, a.attempts, 0) as attempts, fencepost_private.shown(t.output) as output, t.error,
+       case when t.kind = 'compensation' then d.compensate else coalesce(d.type, d.child) end as type,
        t.job_id, t.child_run_id, t.item, t.parent_task_id, t.gate_id as approval_id, t.due_at, t.ready_at, l.started_at, t.finished_at, t.unmet as unmet_parents,
        array(select p.name from fencepost_private.workflow_edge e
              join fencepost_private.workflow_task p on p.version_id = e.version_id and p.task_no = e.parent_no

@@ -7,12 +7,14 @@
 -- moves: at most as often as the graph is deep. Then the runs' numbers and status are settled, and child runs that
 -- ended end the task that started them, which goes round again.
 --
+-- Times are written and read in UTC, whoever's session it is.
 -- Locks: the caller holds the root runs; tasks are locked in id order, then jobs.
 create function fencepost_private.advance(p_ends fencepost_private.task_end[], p_starts bigint[], p_deltas fencepost_private.run_delta[], p_now timestamptz)
 returns void
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set timezone = 'UTC'
 as $$
 declare
   v_ends   task_end[] := coalesce(p_ends, '{}'::task_end[]);
@@ -29,11 +31,16 @@ begin
         v_starts := v_starts || release_children(v_ended);
         select c.ends, c.deltas into v_more from count_items(v_ended, p_now) as c;
         v_ends := v_more.ends;
-        v_deltas := v_deltas || v_more.deltas || undo_next(v_ended, p_now);
+        v_deltas := v_deltas || v_more.deltas;
+        if exists (select from unnest(v_ended) as e where e.kind = 'compensation' and e.status = 'completed') then
+          select u.ends, u.deltas into v_more from undo_runs(array(select distinct e.run_id from unnest(v_ended) as e where e.kind = 'compensation'), p_now) as u;
+          v_ends := v_ends || v_more.ends;
+          v_deltas := v_deltas || v_more.deltas;
+        end if;
       end if;
       if cardinality(v_starts) > 0 then
-        select s.ends, s.deltas into v_more from start_tasks(v_starts, p_now) as s;
-        v_starts := '{}';
+        select s.ends, s.starts, s.deltas into v_more from start_tasks(v_starts, p_now) as s;
+        v_starts := v_more.starts;
         v_ends := v_ends || v_more.ends;
         v_deltas := v_deltas || v_more.deltas;
       end if;
@@ -63,7 +70,7 @@ declare
   v_ended ended_task[];
 begin
   with given as materialized (
-    select e.task_id, e.status, e.output, e.error, t.status as was, t.kind, t.run_id, r.version_id, r.tenant, r.cancelled_at is not null as run_cancelled, d.continues, d.name
+    select distinct on (e.task_id) e.task_id, e.status, e.output, e.error, t.status as was, t.kind, t.run_id, r.version_id, r.tenant, r.cancelled_at is not null as run_cancelled, d.continues, d.name
     from unnest(p_ends) as e
     join task t on t.task_id = e.task_id
     join run r on r.run_id = t.run_id
@@ -73,11 +80,11 @@ begin
   ), changed as (
     update task t
     set status = g.status, output = g.output, error = g.error, finished_at = p_now, due_at = null, gate_id = null,
-        released = t.released or t.parent_task_id is null and (g.status in ('completed', 'skipped') or g.status = 'failed' and g.continues)
+        released = t.released or t.item is null and (g.status in ('completed', 'skipped') or g.status = 'failed' and g.continues)
     from given g
     join task before on before.task_id = g.task_id
     where t.task_id = g.task_id
-    returning t.task_id, t.run_id, g.version_id, t.task_no, t.kind, t.parent_task_id, g.was, t.status, g.continues,
+    returning t.task_id, t.run_id, g.version_id, t.task_no, t.kind, t.parent_task_id, g.was, t.status, t.released,
               t.released and not before.released and not g.run_cancelled as releases, g.tenant, g.name, t.error
   ), told as (
     insert into event (xid, at, tenant, kind, run_id, task_id, data)
@@ -88,7 +95,7 @@ begin
     from changed c
     where a.task_id = c.task_id and a.status = 'pending' and c.status in ('cancelled', 'failed')
   )
-  select array_agg(row(c.task_id, c.run_id, c.version_id, c.task_no, c.kind, c.parent_task_id, c.was, c.status, c.continues, c.releases)::ended_task order by c.task_id)
+  select array_agg(row(c.task_id, c.run_id, c.version_id, c.task_no, c.kind, c.parent_task_id, c.was, c.status, c.released, c.releases)::ended_task order by c.task_id)
     into v_ended
   from changed c;
   return coalesce(v_ended, '{}'::ended_task[]);
@@ -109,8 +116,8 @@ as $$
       -count(*) filter (where e.was = 'pending' and e.kind not in ('item', 'compensation')),
       -count(*) filter (where e.was = 'queued'),
       -count(*) filter (where e.was = 'waiting'),
-      count(*) filter (where e.kind not in ('item', 'compensation') and (e.status in ('completed', 'skipped') or e.status = 'failed' and e.continues)),
-      count(*) filter (where e.kind not in ('item', 'compensation') and e.status = 'failed' and not e.continues),
+      count(*) filter (where e.kind not in ('item', 'compensation') and (e.status in ('completed', 'skipped') or e.status = 'failed' and e.released)),
+      count(*) filter (where e.kind not in ('item', 'compensation') and e.status = 'failed' and not e.released),
       count(*) filter (where e.kind not in ('item', 'compensation') and e.status = 'cancelled'),
       -count(*) filter (where e.kind = 'compensation' and e.status = 'completed'),
       count(*) filter (where e.kind = 'compensation' and e.status in ('failed', 'cancelled')))::run_delta as delta
@@ -146,7 +153,7 @@ begin
   ), met as (
     update task t set unmet = t.unmet - h.met, skipped_parents = t.skipped_parents + h.skipped
     from hit h
-    where t.run_id = h.run_id and t.task_no = h.child_no and t.parent_task_id is null and t.status = 'pending'
+    where t.run_id = h.run_id and t.task_no = h.child_no and t.item is null and t.status = 'pending'
     returning t.task_id, t.unmet
   )
   select array_agg(m.task_id order by m.task_id) filter (where m.unmet = 0) into v_ready from met m;

@@ -19,10 +19,12 @@ returns void
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set timezone = 'UTC'
 as $$
 declare
-  v record;
+  v      record;
   v_good boolean;
+  v_why  text := format('%s by %s%s', p_status, p_by, ': ' || p_comment);
 begin
   perform lock_roots(array(select a.run_id from approval a where a.approval_id = p_approval_id));
   select a.approval_id, a.status, a.task_id, a.run_id, a.is_gate, r.tenant, t.status as task_status, t.job_id, d.on_expiry, d.on_reject, d.name into v
@@ -40,11 +42,11 @@ begin
   update approval a set status = p_status, decided_at = p_now, decided_by = p_by, comment = p_comment, data = p_data where a.approval_id = p_approval_id;
   insert into event (xid, at, tenant, kind, run_id, task_id, actor, data)
   values (xid(), p_now, v.tenant, 'approval.decided', v.run_id, v.task_id, p_by,
-          jsonb_strip_nulls(jsonb_build_object('approval_id', p_approval_id, 'task', v.name, 'decision', p_status, 'comment', p_comment, 'data', p_data)));
+          with_data(jsonb_build_object('approval_id', p_approval_id, 'task', v.name, 'decision', p_status, 'comment', p_comment), p_data));
 
   v_good := p_status = 'approved' or p_status = 'expired' and v.on_expiry = 'approve';
   if v.is_gate then
-    perform open_gate(v.task_id, v_good, format('%s by %s%s', p_status, p_by, coalesce(': ' || p_comment, '')), p_now);
+    perform open_gate(v.task_id, v_good, v_why, p_now);
   else
     perform advance(array[row(v.task_id,
       case when v_good then 'completed'
@@ -52,12 +54,23 @@ begin
            when v.on_reject = 'skip' then 'skipped'
            when v.on_reject = 'continue' then 'completed'
            else 'failed' end,
-      jsonb_strip_nulls(jsonb_build_object('approved', v_good, 'decision', p_status, 'decided_by', p_by, 'comment', p_comment, 'data', p_data, 'decided_at', p_now)),
-      case when not v_good then format('%s by %s%s', p_status, p_by, coalesce(': ' || p_comment, '')) end)::task_end], null, null, p_now);
+      with_data(jsonb_build_object('approved', v_good, 'decision', p_status, 'decided_by', p_by, 'comment', p_comment, 'decided_at', p_now), p_data),
+      case when not v_good then v_why end)::task_end], null, null, p_now);
   end if;
 end
 $$;
 comment on function fencepost_private.decide(bigint, fencepost_private.approval_status, text, text, jsonb, timestamptz) is 'Writes a decision and moves its run on. Raises JE002, JE004.';
+
+-- A decision without what is not known, and with the data that came with it as it is.
+create function fencepost_private.with_data(p_decision jsonb, p_data jsonb)
+returns jsonb
+language sql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+  select jsonb_strip_nulls(p_decision) || case when p_data is null then '{}' else jsonb_build_object('data', p_data) end
+$$;
+comment on function fencepost_private.with_data(jsonb, jsonb) is 'A decision as JSON, with its data.';
 
 -- Lets the task behind a gate go on, or fails it.
 create function fencepost_private.open_gate(p_task_id bigint, p_good boolean, p_why text, p_now timestamptz)
@@ -74,10 +87,10 @@ begin
   where t.task_id = p_task_id and r.run_id = t.run_id
   returning t.task_id, t.status, t.unmet, t.job_id, r.paused_at into v;
   if not p_good then
+    perform advance(array[row(p_task_id, 'failed', null, p_why)::task_end], null, null, p_now);
     if v.status = 'queued' then
       perform cancel_jobs(array[v.job_id], p_why, p_now);
     end if;
-    perform advance(array[row(p_task_id, 'failed', null, p_why)::task_end], null, null, p_now);
   elsif v.status = 'queued' and v.paused_at is null then
     perform unpark_jobs(array[v.job_id]);
   elsif v.status = 'pending' and v.unmet = 0 then

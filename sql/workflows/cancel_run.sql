@@ -33,31 +33,26 @@ set search_path = fencepost_private, pg_temp
 as $$
 declare
   v_runs bigint[] := array(select distinct f from unnest(p_run_ids) as r cross join lateral unnest(run_family(r)) as f);
+  v_why  text := coalesce(p_reason, 'the run was cancelled');
+  v_jobs bigint[];
 begin
   update run r set cancelled_at = p_now, reason = p_reason
   where r.run_id = any (v_runs) and r.status not in ('completed', 'cancelled', 'compensated');
-  perform cancel_jobs(array(select t.job_id from task t where t.run_id = any (v_runs) and t.status = 'queued' order by t.job_id), coalesce(p_reason, 'the run was cancelled'), p_now);
+  -- first what waits, so that a map or a parent does not end as failed because of what is cancelled inside of it
   perform advance(
-    array(select row(t.task_id, 'cancelled', null, coalesce(p_reason, 'the run was cancelled'))::task_end
+    array(select row(t.task_id, 'cancelled', null, v_why)::task_end
           from task t where t.run_id = any (v_runs) and t.status in ('pending', 'waiting') order by t.task_id),
     null, array(select row(r, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta from unnest(v_runs) as r), p_now);
+
+  -- a job may move between the places while we look: look again, in new statements, until each has ended or was told
+  for v_try in 1..20 loop
+    v_jobs := array(
+      select t.job_id from task t
+      where t.run_id = any (v_runs) and t.status = 'queued' and not exists (select from lease l where l.id = t.job_id and l.cancel_requested_at is not null)
+      order by t.job_id);
+    exit when cardinality(v_jobs) = 0;
+    perform cancel_jobs(v_jobs, v_why, p_now);
+  end loop;
 end
 $$;
 comment on function fencepost_private.cancel_runs(bigint[], text, timestamptz) is 'Cancels these runs and their child runs.';
-
--- Cancels the child runs of a run.
-create function fencepost_private.cancel_children(p_run_id bigint, p_reason text, p_now timestamptz)
-returns void
-language plpgsql
-volatile
-set search_path = fencepost_private, pg_temp
-as $$
-declare
-  v_children bigint[] := array(select t.child_run_id from task t where t.run_id = p_run_id and t.status = 'waiting' and t.child_run_id is not null);
-begin
-  if cardinality(v_children) > 0 then
-    perform cancel_runs(v_children, p_reason, p_now);
-  end if;
-end
-$$;
-comment on function fencepost_private.cancel_children(bigint, text, timestamptz) is 'Cancels the child runs that a run waits for.';

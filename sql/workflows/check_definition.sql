@@ -21,6 +21,7 @@ begin
   if jsonb_typeof(p_definition -> 'input') not in ('object', 'boolean') then
     perform raise_error('JE008', 'input must be a JSON Schema', format('at input: received %s', jsonb_typeof(p_definition -> 'input')), 'An object such as {"type": "object", "required": ["amount"]}.');
   end if;
+  perform check_schema(p_definition -> 'input', 'input');
   if jsonb_typeof(p_definition -> 'tasks') is distinct from 'object' or p_definition -> 'tasks' = '{}' then
     perform raise_error('JE008', 'a definition needs tasks', format('at tasks: received %s', coalesce((p_definition -> 'tasks')::text, 'nothing')), 'An object with a task for each name.');
   end if;
@@ -33,7 +34,7 @@ begin
     if v.name !~ '^[A-Za-z_][A-Za-z0-9_-]{0,99}$' then
       perform raise_error('JE008', 'a task needs a name of letters, digits, _ and -', format('at tasks: received %s', quote_literal(left(v.name, 120))), 'Begin with a letter; at most 100 characters.');
     end if;
-    perform check_task(v.spec, v.place);
+    perform check_task(v.spec, v.place, p_definition -> 'tasks');
   end loop;
 
   select c.name, a.parent, a.place - 1 as place, a.parent = c.name as is_self, s.spec is null as is_unknown, s.spec ->> 'kind' as kind into v
@@ -59,8 +60,8 @@ end
 $$;
 comment on function fencepost_private.check_definition(jsonb) is 'Raises JE008 for the first problem of a workflow definition, naming its place.';
 
--- One task. Errors: JE008.
-create function fencepost_private.check_task(p_spec jsonb, p_place text)
+-- One task of p_tasks. Errors: JE008.
+create function fencepost_private.check_task(p_spec jsonb, p_place text, p_tasks jsonb)
 returns void
 language plpgsql
 immutable
@@ -112,11 +113,14 @@ begin
   perform check_number(p_spec, 'priority', 0, 9, p_place), check_number(p_spec, 'max_parallel', 1, 1000000, p_place), check_number(p_spec, 'version', 1, 2147483647, p_place);
   perform check_choice(p_spec, 'on_expiry', array['reject', 'approve', 'fail'], p_place), check_choice(p_spec, 'on_reject', array['fail', 'skip', 'continue'], p_place);
   perform check_interval(p_spec, 'timeout', p_place), check_interval(p_spec, 'expires_after', p_place), check_interval(p_spec, 'delay', p_place);
-  perform check_path(p_spec, 'when', p_place), check_path(p_spec, 'over', p_place), check_path(p_spec, 'until', p_place);
-  perform check_template(p_spec -> 'input', p_place || '.input');
+  if p_spec ? 'reason' and (jsonb_typeof(p_spec -> 'reason') <> 'string' or length(p_spec ->> 'reason') not between 1 and 1000) then
+    perform raise_error('JE008', 'reason must be a text of 1 to 1000 characters', format('at %s.reason: received %s', p_place, left((p_spec -> 'reason')::text, 200)), 'What the person who decides should know.');
+  end if;
+  perform check_path(p_spec, 'when', p_place, p_tasks), check_path(p_spec, 'over', p_place, p_tasks), check_path(p_spec, 'until', p_place, p_tasks);
+  perform check_template(p_spec -> 'input', p_place || '.input', p_tasks, v_kind = 'map');
 end
 $$;
-comment on function fencepost_private.check_task(jsonb, text) is 'Raises JE008 for the first problem of a task in a definition.';
+comment on function fencepost_private.check_task(jsonb, text, jsonb) is 'Raises JE008 for the first problem of a task in a definition.';
 
 create function fencepost_private.check_keys(p_object jsonb, p_known text[], p_place text)
 returns void
@@ -159,7 +163,7 @@ as $$
 begin
   if p_object ? p_key and (jsonb_typeof(p_object -> p_key) <> 'number' or (p_object ->> p_key)::numeric % 1 <> 0
       or (p_object ->> p_key)::numeric not between p_least and p_most) then
-    perform raise_error('JE008', format('%s must be a whole number from %s to %s', p_key, p_least, p_most), format('at %s.%s: received %s', p_place, p_key, left((p_object -> p_key)::text, 200)), '');
+    perform raise_error('JE008', format('%s must be a whole number from %s to %s', p_key, p_least, p_most), format('at %s.%s: received %s', p_place, p_key, left((p_object -> p_key)::text, 200)), format('For example %s, or leave it out.', p_least));
   end if;
 end
 $$;
@@ -174,59 +178,83 @@ as $$
 begin
   if p_object ? p_key then
     begin
-      if jsonb_typeof(p_object -> p_key) = 'string' and (p_object ->> p_key)::interval > interval '0' then
+      if jsonb_typeof(p_object -> p_key) = 'string' and (p_object ->> p_key)::interval > interval '0' and (p_object ->> p_key)::interval <= interval '100 years' then
         return;
       end if;
     exception when data_exception then
       null;
     end;
-    perform raise_error('JE008', format('%s must be an interval longer than nothing', p_key), format('at %s.%s: received %s', p_place, p_key, left((p_object -> p_key)::text, 200)), 'For example "3 days" or "90 seconds".');
+    perform raise_error('JE008', format('%s must be an interval longer than nothing, and of at most 100 years', p_key), format('at %s.%s: received %s', p_place, p_key, left((p_object -> p_key)::text, 200)), 'For example "3 days" or "90 seconds".');
   end if;
 end
 $$;
 comment on function fencepost_private.check_interval(jsonb, text, text) is 'Raises JE008 for a value that is not a positive interval.';
 
-create function fencepost_private.check_path(p_object jsonb, p_key text, p_place text)
+create function fencepost_private.check_path(p_object jsonb, p_key text, p_place text, p_tasks jsonb)
 returns void
 language plpgsql
 immutable
 set search_path = fencepost_private, pg_temp
 as $$
 begin
-  if p_object ? p_key then
-    if jsonb_typeof(p_object -> p_key) = 'string' then
-      begin
-        perform (p_object ->> p_key)::jsonpath;
-        return;
-      exception when others then
-        perform raise_error('JE008', format('%s is not a valid SQL/JSON path', p_key), format('at %s.%s: received %s (%s)', p_place, p_key, left(p_object ->> p_key, 200), sqlerrm),
-          'For example $.input.amount > 1000 or $.tasks.reserve.parcels.');
-      end;
-    end if;
+  if not p_object ? p_key then
+    return;
+  elsif jsonb_typeof(p_object -> p_key) <> 'string' then
     perform raise_error('JE008', format('%s must be an SQL/JSON path in a string', p_key), format('at %s.%s: received %s', p_place, p_key, left((p_object -> p_key)::text, 200)), 'For example "$.input.amount > 1000".');
   end if;
+  perform check_expression(p_object ->> p_key, p_key, format('%s.%s', p_place, p_key), p_tasks, false);
 end
 $$;
-comment on function fencepost_private.check_path(jsonb, text, text) is 'Raises JE008 for a value that is not an SQL/JSON path.';
+comment on function fencepost_private.check_path(jsonb, text, text, jsonb) is 'Raises JE008 for a value that is not an SQL/JSON path over the context of a run.';
 
 -- Every string of an input template that starts with $ must be a path ($$ begins a literal dollar).
-create function fencepost_private.check_template(p_template jsonb, p_place text)
+create function fencepost_private.check_template(p_template jsonb, p_place text, p_tasks jsonb, p_of_item boolean)
 returns void
 language plpgsql
 immutable
 set search_path = fencepost_private, pg_temp
 as $body$
 declare
-  v record;
+  v_path text;
 begin
-  for v in select s #>> '{}' as word from jsonb_path_query(p_template, 'strict $.** ? (@.type() == "string")') as s where s #>> '{}' ~ '^\$($|[^$])' loop
-    begin
-      perform v.word::jsonpath;
-    exception when others then
-      perform raise_error('JE008', 'a string of the input is not a valid SQL/JSON path', format('at %s: received %s (%s)', p_place, quote_literal(left(v.word, 200)), sqlerrm),
-        'Strings that start with $ are paths; write $$ for a literal dollar.');
-    end;
+  for v_path in select t from template_paths(p_template) as t loop
+    perform check_expression(v_path, 'a string of the input', p_place, p_tasks, p_of_item);
   end loop;
 end
 $body$;
-comment on function fencepost_private.check_template(jsonb, text) is 'Raises JE008 for a string of an input template that looks like a path and is none.';
+comment on function fencepost_private.check_template(jsonb, text, jsonb, boolean) is 'Raises JE008 for a string of an input template that looks like a path and is none.';
+
+-- A path must parse, have no variables, and read what there is: input, run, tasks and errors of this definition's
+-- tasks, and in the input of a map also item and index. Errors: JE008.
+create function fencepost_private.check_expression(p_path text, p_what text, p_place text, p_tasks jsonb, p_of_item boolean)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $body$
+declare
+  v_path jsonpath;
+  v_root text;
+begin
+  begin
+    v_path := p_path::jsonpath;
+  exception when others then
+    perform raise_error('JE008', format('%s is not a valid SQL/JSON path', p_what), format('at %s: received %s (%s)', p_place, quote_literal(left(p_path, 200)), sqlerrm),
+      'For example $.input.amount > 1000 or $.tasks.reserve.parcels. In an input, strings that start with $ are paths; write $$ for a literal dollar.');
+  end;
+  if regexp_replace(v_path::text, '"(?:[^"\\]|\\.)*"', '""', 'g') like '%$""%' then
+    perform raise_error('JE008', format('%s has a variable, and there are none', p_what), format('at %s: received %s', p_place, quote_literal(left(p_path, 200))),
+      'Begin with $.input, $.tasks or $.run. In an input, write $$ for a literal dollar.');
+  end if;
+  select r into v_root
+  from unnest(path_roots(v_path)) as r
+  where not (r in ('input', 'run', '*') or p_of_item and r in ('item', 'index') or r ~ '^(tasks|errors)\.' and p_tasks ? substr(r, position('.' in r) + 1))
+  limit 1;
+  if found then
+    perform raise_error('JE008', format('%s reads $.%s, which does not exist', p_what, v_root), format('at %s: received %s', p_place, quote_literal(left(p_path, 200))),
+      coalesce(did_you_mean(substr(v_root, position('.' in v_root) + 1), array(select k from jsonb_object_keys(p_tasks) as k where v_root ~ '^(tasks|errors)\.')),
+        'There are $.input, $.tasks.<name>, $.errors.<name> and $.run; in the input of a map also $.item and $.index.'));
+  end if;
+end
+$body$;
+comment on function fencepost_private.check_expression(text, text, text, jsonb, boolean) is 'Raises JE008 for a path that does not parse or reads what no run has.';

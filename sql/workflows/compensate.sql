@@ -1,6 +1,10 @@
 -- Undoing. Once a failed run of a workflow with on_failure "compensate" has nothing queued, what still waits is cancelled
--- and the completed tasks that name `compensate` are undone one after another, children before parents. Each is a job
--- like any other: retried, dead-lettered when it cannot be done (the run is then failed), and replayed from there.
+-- and the completed tasks that name `compensate` are undone one after another, children before parents, each with the
+-- input and the output that it had. An undoing is a job like any other: retried, dead-lettered when it cannot be done
+-- (the run is then failed), and replayed from there.
+--
+-- Child runs that are still alive are cancelled, but for those that undo themselves; the first undoing waits until the
+-- last of them has ended.
 create function fencepost_private.begin_compensation(p_run_id bigint, p_now timestamptz)
 returns void
 language plpgsql
@@ -8,70 +12,82 @@ volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_live task_end[];
+  v_children bigint[] := array(
+    select c.run_id
+    from task t
+    join run c on c.run_id = t.child_run_id
+    join workflow_version v on v.version_id = c.version_id
+    where t.run_id = p_run_id and c.finished_at is null and c.compensating_at is null and not (v.compensates and c.status = 'failed'));
+  v_more     record;
 begin
-  update run r set compensating_at = p_now, finished_at = null where r.run_id = p_run_id;
-  v_live := array(
-    select row(t.task_id, 'cancelled', null, 'the run is being compensated')::task_end
-    from task t where t.run_id = p_run_id and t.status in ('pending', 'waiting') order by t.task_id);
-  perform cancel_children(p_run_id, 'the parent run is being compensated', p_now);
-
+  update run r set compensating_at = p_now, finished_at = null
+  where r.run_id = p_run_id and r.compensating_at is null and r.cancelled_at is null;
+  if not found then
+    return;      -- another run of its family had it cancelled meanwhile
+  end if;
   with undo as (
     insert into task (run_id, task_no, kind, status, parent_task_id, item)
     select t.run_id, t.task_no, 'compensation', 'pending', t.task_id, 0
     from task t
     join run r on r.run_id = t.run_id
     join workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no
-    where t.run_id = p_run_id and t.status = 'completed' and t.parent_task_id is null and d.compensate is not null
+    where t.run_id = p_run_id and t.status = 'completed' and t.item is null and d.compensate is not null
     returning task_id
   )
   update run r set undoing = (select count(*) from undo) where r.run_id = p_run_id;
-  perform advance(v_live, null, undo_runs(array[p_run_id], p_now) || row(p_run_id, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta, p_now);
+
+  perform advance(array(
+    select row(t.task_id, 'cancelled', null, 'the run is being compensated')::task_end
+    from task t where t.run_id = p_run_id and t.status in ('pending', 'waiting') and t.kind <> 'compensation' order by t.task_id), null, null, p_now);
+  if cardinality(v_children) > 0 then
+    perform cancel_runs(v_children, 'the run around it is being compensated', p_now);
+  end if;
+  select u.ends, u.deltas into v_more from undo_runs(array[p_run_id], p_now) as u;
+  perform advance(v_more.ends, null, v_more.deltas || row(p_run_id, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta, p_now);
 end
 $$;
 comment on function fencepost_private.begin_compensation(bigint, timestamptz) is 'Cancels what still waits in a failed run and starts to undo its completed tasks.';
 
--- The next undoing, in runs where one has just ended well.
-create function fencepost_private.undo_next(p_ended fencepost_private.ended_task[], p_now timestamptz)
-returns fencepost_private.run_delta[]
+-- Enqueues, for each of these runs that is compensating, the undoing that is last in the topological order, unless one is
+-- queued already, one has failed, somebody holds the run, or a child run has not come to its end.
+create function fencepost_private.undo_runs(p_run_ids bigint[], p_now timestamptz, out ends fencepost_private.task_end[], out deltas fencepost_private.run_delta[])
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
 as $$
-declare
-  v_runs bigint[] := array(select distinct e.run_id from unnest(p_ended) as e where e.kind = 'compensation' and e.status = 'completed');
 begin
-  return case when cardinality(v_runs) > 0 then undo_runs(v_runs, p_now) else '{}'::run_delta[] end;
-end
-$$;
-comment on function fencepost_private.undo_next(fencepost_private.ended_task[], timestamptz) is 'Enqueues the next compensation of runs in which one has ended well.';
-
--- Enqueues, for each run, the compensation that is last in the topological order, unless one is queued already.
-create function fencepost_private.undo_runs(p_run_ids bigint[], p_now timestamptz)
-returns fencepost_private.run_delta[]
-language plpgsql
-volatile
-set search_path = fencepost_private, pg_temp
-as $$
-declare
-  v_due    due_task[];
-  v_deltas run_delta[];
-begin
-  v_due := array(
+  select q.ends, q.deltas into ends, deltas
+  from queue_tasks(array(
     select row(u.task_id, u.run_id, u.task_no, 'compensation', r.tenant, d.compensate, coalesce(d.priority, r.priority, 5), null, null,
-               jsonb_build_object('task', d.name, 'input', b.payload, 'output', t.output, 'run', jsonb_build_object('id', r.run_id, 'input', r.input)),
-               null, null, null, null, null, null, null, null, null)::due_task
+               jsonb_build_object('task', d.name, 'input', t.input, 'output', t.output, 'run', jsonb_build_object('id', r.run_id, 'input', r.input)),
+               false, null, null, null, null, null, null, null, null)::due_task
     from unnest(p_run_ids) as i(run_id)
-    join run r on r.run_id = i.run_id and r.compensating_at is not null
+    join run r on r.run_id = i.run_id and r.compensating_at is not null and r.cancelled_at is null and r.paused_at is null and r.undoing > 0 and r.undo_failed = 0
     cross join lateral (
       select c.* from task c where c.run_id = r.run_id and c.kind = 'compensation' and c.status = 'pending' order by c.task_no desc limit 1
     ) as u
     join task t on t.task_id = u.parent_task_id
     join workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no
-    left join job b on b.id = t.job_id
-    where not exists (select from task q where q.run_id = r.run_id and q.kind = 'compensation' and q.status = 'queued'));
-  select q.deltas into v_deltas from queue_tasks(v_due, p_now) as q;
-  return v_deltas;
+    where not exists (select from task q where q.run_id = r.run_id and q.kind = 'compensation' and q.status = 'queued')
+      and not exists (
+        select from run c
+        where c.root_run_id = r.root_run_id and c.root_run_id <> c.run_id and c.depth > r.depth and c.finished_at is null and c.run_id = any (run_family(r.run_id)))), p_now) as q;
 end
 $$;
-comment on function fencepost_private.undo_runs(bigint[], timestamptz) is 'Enqueues the next compensation of each of these runs.';
+comment on function fencepost_private.undo_runs(bigint[], timestamptz) is 'Enqueues the next undoing of each of these runs; returns those whose payload is refused, and what changes in the runs'' numbers.';
+
+-- Runs around these child runs, which have ended, that wait for them before they undo what they did.
+create function fencepost_private.waiting_to_undo(p_run_ids bigint[])
+returns bigint[]
+language sql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+  with recursive around as (
+    select t.run_id from run c join task t on t.task_id = c.parent_task_id where c.run_id = any (p_run_ids)
+    union
+    select t.run_id from around a join run c on c.run_id = a.run_id join task t on t.task_id = c.parent_task_id
+  )
+  select coalesce(array_agg(r.run_id), '{}') from around a join run r on r.run_id = a.run_id where r.compensating_at is not null and r.undoing > 0
+$$;
+comment on function fencepost_private.waiting_to_undo(bigint[]) is 'Runs around these child runs that are compensating.';

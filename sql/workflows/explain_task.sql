@@ -14,7 +14,7 @@ begin
   select t.*, r.status as run_status, r.paused_at, r.version_id, r.reason as run_reason into v
   from run r
   join workflow_task d on d.version_id = r.version_id and d.name = explain_task.task
-  join task t on t.run_id = r.run_id and t.task_no = d.task_no and t.parent_task_id is null
+  join task t on t.run_id = r.run_id and t.task_no = d.task_no and t.item is null
   where r.run_id = explain_task.run_id;
   if not found then
     perform raise_error('JE002', format('run %s has no task %s', coalesce(explain_task.run_id::text, 'null'), coalesce(quote_literal(explain_task.task), 'null')),
@@ -39,7 +39,7 @@ begin
            case p.status when 'failed' then format('select fencepost.replay_task(%s)', p.task_id) else format('select * from fencepost.explain_task(%s, %L)', v.run_id, pd.name) end
     from workflow_edge e
     join workflow_task pd on pd.version_id = e.version_id and pd.task_no = e.parent_no
-    join task p on p.run_id = v.run_id and p.task_no = e.parent_no and p.parent_task_id is null
+    join task p on p.run_id = v.run_id and p.task_no = e.parent_no and p.item is null
     where e.version_id = v.version_id and e.child_no = v.task_no and not p.released
     order by e.parent_no;
   elsif v.status = 'waiting' then

@@ -19,29 +19,58 @@ as $$
     select jsonb_object_agg(d.name, coalesce(t.output, 'null')) filter (where t.status in ('completed', 'failed')) as outputs,
            jsonb_object_agg(d.name, t.error) filter (where t.status = 'failed') as errors
     from workflow_task d
-    join task t on t.run_id = r.run_id and t.task_no = d.task_no and t.parent_task_id is null
+    join task t on t.run_id = r.run_id and t.task_no = d.task_no and t.item is null
     where d.version_id = r.version_id and (p_names is null or d.name = any (p_names)) and t.status in ('completed', 'failed')
   ) as o on p_names is null or cardinality(p_names) > 0
   where r.run_id = p_run_id
 $$;
 comment on function fencepost_private.run_context(bigint, text[]) is 'What the expressions of a run see; only the named tasks'' outputs when names are given.';
 
+-- All that a path finds in a context, as an array. A path that cannot be evaluated finds nothing: `silent` covers most
+-- errors, the handler the rest (a date template that is none), so that no expression stops whoever moves its run.
+create function fencepost_private.found(p_path jsonpath, p_context jsonb)
+returns jsonb
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return jsonb_path_query_array_tz(p_context, p_path, silent => true);
+exception when others then
+  return '[]';
+end
+$$;
+comment on function fencepost_private.found(jsonpath, jsonb) is 'What a path finds in a context, as an array; empty also when it cannot be evaluated.';
+
+-- A predicate holds when it is true; a path that is no predicate holds when it finds something that is not false or null.
+create function fencepost_private.holds(p_path jsonpath, p_context jsonb)
+returns boolean
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+  select exists (select from jsonb_array_elements(found(p_path, p_context)) as f(value) where f.value not in ('false', 'null'))
+$$;
+comment on function fencepost_private.holds(jsonpath, jsonb) is 'Whether a condition is true in a context.';
+
 -- Fills an input template: strings that start with $ are paths (null when they find nothing, an array when they find
 -- several), $$ begins a literal dollar, everything else stays.
 create function fencepost_private.filled(p_template jsonb, p_context jsonb)
 returns jsonb
 language plpgsql
-immutable
+stable
 set search_path = fencepost_private, pg_temp
 as $body$
+declare
+  v_found jsonb;
 begin
   case jsonb_typeof(p_template)
     when 'string' then
       if p_template #>> '{}' like '$$%' then
         return to_jsonb(substr(p_template #>> '{}', 2));
       elsif p_template #>> '{}' like '$%' then
-        return (select case count(*) when 0 then 'null' when 1 then (array_agg(f.found))[1] else jsonb_agg(f.found) end
-                from jsonb_path_query(p_context, (p_template #>> '{}')::jsonpath, silent => true) as f(found));
+        v_found := found((p_template #>> '{}')::jsonpath, p_context);
+        return case jsonb_array_length(v_found) when 0 then 'null' when 1 then v_found -> 0 else v_found end;
       end if;
       return p_template;
     when 'object' then
@@ -55,13 +84,94 @@ end
 $body$;
 comment on function fencepost_private.filled(jsonb, jsonb) is 'An input template with its paths replaced by what they find in a context.';
 
--- A predicate holds when it is true; a path that is no predicate holds when it finds something that is not false or null.
-create function fencepost_private.holds(p_path jsonpath, p_context jsonb)
-returns boolean
+-- Fills what is the same for all items of a map, once: paths that read neither item nor index. What they found is
+-- written so that filled() leaves it as it is.
+create function fencepost_private.half_filled(p_template jsonb, p_context jsonb)
+returns jsonb
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $body$
+begin
+  case jsonb_typeof(p_template)
+    when 'string' then
+      if p_template #>> '{}' ~ '^\$($|[^$])' and not path_roots((p_template #>> '{}')::jsonpath) && '{item,index,*}' then
+        return literal(filled(p_template, p_context));
+      end if;
+      return p_template;
+    when 'object' then
+      return (select coalesce(jsonb_object_agg(e.key, half_filled(e.value, p_context)), '{}') from jsonb_each(p_template) as e);
+    when 'array' then
+      return (select coalesce(jsonb_agg(half_filled(e.value, p_context) order by e.place), '[]') from jsonb_array_elements(p_template) with ordinality as e(value, place));
+    else
+      return p_template;
+  end case;
+end
+$body$;
+comment on function fencepost_private.half_filled(jsonb, jsonb) is 'An input template with those paths replaced that do not read the item of a map.';
+
+-- A value as a template that gives it back: its strings that start with $ begin with one more.
+create function fencepost_private.literal(p_value jsonb)
+returns jsonb
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if position('"$' in p_value::text) = 0 then
+    return p_value;
+  end if;
+  case jsonb_typeof(p_value)
+    when 'string' then
+      return case when p_value #>> '{}' like '$%' then to_jsonb('$' || (p_value #>> '{}')) else p_value end;
+    when 'object' then
+      return (select jsonb_object_agg(e.key, literal(e.value)) from jsonb_each(p_value) as e);
+    when 'array' then
+      return (select jsonb_agg(literal(e.value) order by e.place) from jsonb_array_elements(p_value) with ordinality as e(value, place));
+    else
+      return p_value;
+  end case;
+end
+$$;
+comment on function fencepost_private.literal(jsonb) is 'A value as an input template that gives exactly that value.';
+
+-- What a path reads of its context: input, run, item, index, tasks.<name>, errors.<name> …; * where it may read
+-- anything (a bare $, a wildcard). Read from the path as the server prints it: keys quoted, no comments.
+create function fencepost_private.path_roots(p_path jsonpath)
+returns text[]
 language sql
 immutable
 set search_path = fencepost_private, pg_temp
 as $$
-  select coalesce(bool_or(f.found not in ('false', 'null')), false) from jsonb_path_query(p_context, p_path, silent => true) as f(found)
+  select coalesce(array_agg(distinct case
+    when m[2] is null or m[2] in ('tasks', 'errors') and m[3] is null then '*'
+    when m[2] in ('tasks', 'errors') then m[2] || '.' || m[3]
+    else m[2] end), '{}')
+  from regexp_matches(p_path::text, '(\$)(?:\."((?:[^"\\]|\\.)*)"(?:\."((?:[^"\\]|\\.)*)")?)?|"(?:[^"\\]|\\.)*"', 'g') as m
+  where m[1] is not null
 $$;
-comment on function fencepost_private.holds(jsonpath, jsonb) is 'Whether a condition is true in a context.';
+comment on function fencepost_private.path_roots(jsonpath) is 'What a path reads of its context; * where it may read anything.';
+
+-- The strings of an input template that are paths.
+create function fencepost_private.template_paths(p_template jsonb)
+returns setof text
+language sql
+immutable
+set search_path = fencepost_private, pg_temp
+as $body$
+  select s #>> '{}' from jsonb_path_query(p_template, 'strict $.** ? (@.type() == "string")') as s where s #>> '{}' ~ '^\$($|[^$])'
+$body$;
+comment on function fencepost_private.template_paths(jsonb) is 'The strings of an input template that are paths.';
+
+-- Which tasks' outputs and errors these paths read; null when that cannot be told.
+create function fencepost_private.tasks_read(p_paths text[])
+returns text[]
+language sql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+  select case when '*' = any (r.roots) then null
+              else array(select distinct substr(n, position('.' in n) + 1) from unnest(r.roots) as n where n ~ '^(tasks|errors)\.') end
+  from (select array(select unnest(path_roots(p::jsonpath)) from unnest(p_paths) as p) as roots) as r
+$$;
+comment on function fencepost_private.tasks_read(text[]) is 'Names of the tasks whose outputs or errors these paths read; null when they may read any.';

@@ -8,7 +8,13 @@ immutable
 return case jsonb_typeof(p_value) when 'array' then jsonb_array_length(p_value) end;
 comment on function fencepost_private.array_length_of(jsonb) is 'Number of elements of a JSON array; null for anything else.';
 
--- Starts the next items of these maps, as many as max_parallel leaves room for.
+create function fencepost_private.map_place(p_task_id bigint) returns text
+language sql immutable
+return 'map ' || p_task_id;
+comment on function fencepost_private.map_place(bigint) is 'What a parked item of this map waits for.';
+
+-- Starts the next items of these maps, as many as max_parallel leaves room for: first those that came back from the
+-- dead and were parked for room, then new ones.
 create function fencepost_private.start_items(p_map_ids bigint[], p_now timestamptz, out ends fencepost_private.task_end[], out deltas fencepost_private.run_delta[])
 language plpgsql
 volatile
@@ -20,41 +26,68 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
-  v_due due_task[];
+  v_held bigint[];
+  v_due  due_task[];
 begin
   ends := '{}';
   deltas := '{}';
   if cardinality(p_map_ids) = 0 then
     return;
   end if;
+  v_held := array(
+    select h.id from room_in(p_map_ids) as w
+    cross join lateral (select p.id from parked p where p.waits_for = w.place order by p.id limit w.room) as h
+    where w.held > 0 and w.room > 0);
+  if cardinality(v_held) > 0 then
+    perform unpark_jobs(v_held);
+  end if;
+
   with room as materialized (
-    select m.task_id, m.run_id, m.items_started as first_item, r.tenant, r.priority as run_priority, d.*,
-           least(m.items - m.items_started, coalesce(d.max_parallel, m.items) - (m.items_started - (m.items - m.items_open))) as many
-    from unnest(p_map_ids) as i(task_id)
-    join task m on m.task_id = i.task_id
+    select m.task_id, m.run_id, m.items_started as first_item, least(m.items - m.items_started, w.room) as many,
+           r.tenant, d.type, coalesce(d.priority, r.priority, 5) as priority, d.max_attempts, d.timeout
+    from room_in(p_map_ids) as w
+    join task m on m.task_id = w.task_id
     join run r on r.run_id = m.run_id
     join workflow_task d on d.version_id = r.version_id and d.task_no = m.task_no
-    where m.status = 'waiting' and r.paused_at is null and r.cancelled_at is null and r.compensating_at is null
+    where w.room > 0 and m.items_started < m.items
   ), moved as (
-    update task m set items_started = m.items_started + w.many
-    from room w where m.task_id = w.task_id and w.many > 0
-    returning m.task_id
-  ), context as materialized (
-    select w.*, case when w.input is not null then run_context(w.run_id, w.refers_to) end as context from room w where w.many > 0
+    update task m set items_started = m.items_started + w.many from room w where m.task_id = w.task_id
   )
-  select array_agg(row(t.task_id, t.run_id, t.task_no, 'item', c.tenant, c.type, coalesce(c.priority, c.run_priority, 5), c.max_attempts, c.timeout,
-                       case when c.input is null then jsonb_build_object('item', t.input, 'index', t.item)
-                            else filled(c.input, c.context || jsonb_build_object('item', t.input, 'index', t.item)) end,
-                       null, null, null, null, null, null, null, null, null)::due_task order by t.task_id)
+  select array_agg(row(t.task_id, t.run_id, t.task_no, 'item', w.tenant, w.type, w.priority, w.max_attempts, w.timeout, t.input,
+                       false, null, null, null, null, null, null, null, null)::due_task order by t.task_id)
     into v_due
-  from context c
-  join task t on t.parent_task_id = c.task_id and t.item >= c.first_item and t.item < c.first_item + c.many;
+  from room w
+  join task t on t.parent_task_id = w.task_id and t.item >= w.first_item and t.item < w.first_item + w.many;
   if v_due is not null then
     select q.ends, q.deltas into ends, deltas from queue_tasks(v_due, p_now) as q;
   end if;
 end
 $$;
 comment on function fencepost_private.start_items(bigint[], timestamptz) is 'Enqueues the next items of these maps, within max_parallel.';
+
+-- For how many more items each of these maps has room, what its parked items wait for, and how many those are. Maps of
+-- runs that are paused, cancelled or compensating have none.
+create function fencepost_private.room_in(p_map_ids bigint[])
+returns table (task_id bigint, room int, place text, held int)
+language sql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+  select m.task_id, coalesce(d.max_parallel, m.items) - (m.items_started - (m.items - m.items_open) - coalesce(h.n, 0)), h.place, coalesce(h.n, 0)
+  from unnest(p_map_ids) as i(task_id)
+  join task m on m.task_id = i.task_id
+  join run r on r.run_id = m.run_id
+  join workflow_task d on d.version_id = r.version_id and d.task_no = m.task_no
+  left join lateral (
+    select map_place(m.task_id) as place, count(*)::int as n from parked p where p.waits_for = map_place(m.task_id)
+  ) as h on d.max_parallel is not null
+  where m.status = 'waiting' and r.paused_at is null and r.cancelled_at is null and r.compensating_at is null
+$$;
+comment on function fencepost_private.room_in(bigint[]) is 'How many more items may run of each of these maps, and how many are parked for room.';
 
 -- Counts ended items on their maps, starts the next ones, and ends maps that have none left: completed with the outputs
 -- in order, or failed when an item did.

@@ -43,7 +43,7 @@ begin
 
   with looked as materialized (
     (select t.task_id, t.task_no as place, t.status, t.job_id from task t
-     where v_filter.parent_task_id is null and t.run_id = list_tasks.run_id and t.parent_task_id is null and t.task_no > v_from
+     where v_filter.parent_task_id is null and t.run_id = list_tasks.run_id and t.item is null and t.task_no > v_from
      order by t.task_no limit case when v_filter.status is null then list_tasks.max else v_budget end)
     union all
     (select t.task_id, t.item, t.status, t.job_id from task t

@@ -1,6 +1,7 @@
 -- Moves a run to another version of its workflow. Tasks are matched by name. Those that have begun must exist there with
 -- the same kind and type; those that have not begun take the new definition, new ones are added, and ones that are gone
--- are dropped. Returns a row for each task that changes; with dry_run nothing is done.
+-- are dropped, with the gates that were put before them. Returns a row for each task that changes; with dry_run nothing
+-- is done.
 -- Locks: the root run. Errors: JE002; JE004 when the run has ended or a task that has begun does not fit.
 create function fencepost.migrate_run(run_id bigint, to_version int, dry_run boolean default false)
 returns table (task text, change text)
@@ -16,15 +17,15 @@ declare
   v_version record;
   v_bad     record;
 begin
-  select f.version_id into v_version from workflow w cross join lateral find_version(w.name, migrate_run.to_version) as f where w.workflow_id = v_run.workflow_id;
-  if v_run.status in ('completed', 'cancelled', 'compensating', 'compensated') then
+  select f.version_id, f.definition -> 'tasks' as tasks into v_version from workflow w cross join lateral find_version(w.name, migrate_run.to_version) as f where w.workflow_id = v_run.workflow_id;
+  if v_run.status in ('completed', 'cancelled', 'compensating', 'compensated') or v_run.compensating_at is not null then
     perform raise_error('JE004', format('run %s is %s and cannot change its version', v_run.run_id, v_run.status), format('received run_id = %s', v_run.run_id), 'Use restart_run() or start a new run.');
   end if;
   select o.name, t.status, n.name is null as is_gone into v_bad
   from task t
   join workflow_task o on o.version_id = v_run.version_id and o.task_no = t.task_no
   left join workflow_task n on n.version_id = v_version.version_id and n.name = o.name
-  where t.run_id = v_run.run_id and t.parent_task_id is null and t.status <> 'pending'
+  where t.run_id = v_run.run_id and t.item is null and t.status <> 'pending'
     and (n.name is null or n.kind <> o.kind or n.type is distinct from o.type)
   limit 1;
   if found then
@@ -33,44 +34,44 @@ begin
   end if;
 
   return query
-  select coalesce(n.name, o.name),
-         case when o.name is null then 'added' when n.name is null then 'dropped' else 'changed' end
-  from (select d.* from workflow_task d where d.version_id = v_run.version_id) as o
-  full join (select d.* from workflow_task d where d.version_id = v_version.version_id) as n on n.name = o.name
-  where o.name is null or n.name is null
-     or (n.when_path::text, n.input, n.type, n.over_path::text, n.delay, n.signal, n.child, n.max_parallel) is distinct from (o.when_path::text, o.input, o.type, o.over_path::text, o.delay, o.signal, o.child, o.max_parallel)
-     or array(select p.name from workflow_edge e join workflow_task p on p.version_id = e.version_id and p.task_no = e.parent_no where e.version_id = o.version_id and e.child_no = o.task_no order by 1)
-        <> array(select p.name from workflow_edge e join workflow_task p on p.version_id = e.version_id and p.task_no = e.parent_no where e.version_id = n.version_id and e.child_no = n.task_no order by 1)
+  select coalesce(n.name, o.name), case when o.name is null then 'added' when n.name is null then 'dropped' else 'changed' end
+  from (select t.key as name, t.value as spec from workflow_version v cross join lateral jsonb_each(v.definition -> 'tasks') as t where v.version_id = v_run.version_id) as o
+  full join (select t.key as name, t.value as spec from jsonb_each(v_version.tasks) as t) as n on n.name = o.name
+  where n.spec is distinct from o.spec
   order by 1;
   if migrate_run.dry_run or v_version.version_id = v_run.version_id then
     return;
   end if;
 
+  with dropped as (
+    delete from task t
+    where t.run_id = v_run.run_id and t.status = 'pending' and t.item is null
+      and not exists (select from workflow_task o join workflow_task n on n.version_id = v_version.version_id and n.name = o.name
+                      where o.version_id = v_run.version_id and o.task_no = t.task_no)
+    returning t.task_id
+  )
+  delete from approval a using dropped d where a.task_id = d.task_id;
   -- numbers change place: move them out of the way first, so that the unique index holds at every row
-  delete from task t
-  where t.run_id = v_run.run_id and t.status = 'pending' and t.parent_task_id is null
-    and not exists (select from workflow_task o join workflow_task n on n.version_id = v_version.version_id and n.name = o.name
-                    where o.version_id = v_run.version_id and o.task_no = t.task_no);
   update task t set task_no = -n.task_no - 1
   from workflow_task o join workflow_task n on n.version_id = v_version.version_id and n.name = o.name
   where t.run_id = v_run.run_id and o.version_id = v_run.version_id and o.task_no = t.task_no;
   update task t set task_no = -t.task_no - 1 where t.run_id = v_run.run_id and t.task_no < 0;
   update task t set kind = d.kind from workflow_task d
-  where t.run_id = v_run.run_id and t.parent_task_id is null and t.status = 'pending' and d.version_id = v_version.version_id and d.task_no = t.task_no;
+  where t.run_id = v_run.run_id and t.item is null and t.status = 'pending' and d.version_id = v_version.version_id and d.task_no = t.task_no;
   insert into task (run_id, task_no, kind, status)
   select v_run.run_id, d.task_no, d.kind, 'pending' from workflow_task d
-  where d.version_id = v_version.version_id and not exists (select from task t where t.run_id = v_run.run_id and t.task_no = d.task_no and t.parent_task_id is null)
+  where d.version_id = v_version.version_id and not exists (select from task t where t.run_id = v_run.run_id and t.task_no = d.task_no and t.item is null)
   order by d.task_no;
   update task t
   set unmet = m.unmet + case when t.gate_id is null then 0 else 1 end, skipped_parents = m.skipped
   from workflow_task d
   cross join lateral (
     select count(*) filter (where not p.released)::int as unmet, count(*) filter (where p.status = 'skipped')::int as skipped
-    from workflow_edge e join task p on p.run_id = v_run.run_id and p.task_no = e.parent_no and p.parent_task_id is null
+    from workflow_edge e join task p on p.run_id = v_run.run_id and p.task_no = e.parent_no and p.item is null
     where e.version_id = v_version.version_id and e.child_no = d.task_no
   ) as m
-  where t.run_id = v_run.run_id and t.parent_task_id is null and t.status = 'pending' and d.version_id = v_version.version_id and d.task_no = t.task_no;
-  update run r set version_id = v_version.version_id, pending = (select count(*) from task t where t.run_id = v_run.run_id and t.status = 'pending' and t.parent_task_id is null)
+  where t.run_id = v_run.run_id and t.item is null and t.status = 'pending' and d.version_id = v_version.version_id and d.task_no = t.task_no;
+  update run r set version_id = v_version.version_id, pending = (select count(*) from task t where t.run_id = v_run.run_id and t.status = 'pending' and t.item is null)
   where r.run_id = v_run.run_id;
   perform start_roots(array[v_run.run_id], v_now), advance(null, null, array[row(v_run.run_id, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta], v_now);
 end

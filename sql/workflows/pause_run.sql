@@ -38,10 +38,16 @@ language sql
 stable
 set search_path = fencepost_private, pg_temp
 as $$
-  with recursive family as (
+  with recursive kin as materialized (
+    select c.run_id, t.run_id as around
+    from run r
+    join run c on c.root_run_id = r.root_run_id and c.root_run_id <> c.run_id
+    join task t on t.task_id = c.parent_task_id
+    where r.run_id = p_run_id
+  ), family as (
     select p_run_id as run_id
     union all
-    select c.run_id from family f join task t on t.run_id = f.run_id and t.child_run_id is not null join run c on c.run_id = t.child_run_id
+    select k.run_id from family f join kin k on k.around = f.run_id
   )
   select array_agg(f.run_id order by f.run_id) from family f
 $$;

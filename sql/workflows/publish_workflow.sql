@@ -2,7 +2,7 @@
 -- again returns the version that has it and changes nothing. The definition is checked whole before anything is
 -- written: keys, kinds, names, references, cycles (named), paths, intervals, numbers, sizes.
 --
--- Locks: the workflow's row, so that two publications get two numbers.
+-- Locks: the workflow's row, so that two publications get two numbers; runs are started meanwhile.
 -- Errors: JE003 (name), JE008 (definition; the message names the place).
 create function fencepost.publish_workflow(name text, definition jsonb)
 returns int
@@ -26,7 +26,7 @@ begin
   v_order := task_order(publish_workflow.definition);
 
   insert into workflow (name, created_at) values (publish_workflow.name, v_now) on conflict do nothing;
-  select w.workflow_id, w.latest_version into v_workflow from workflow w where w.name = publish_workflow.name for update;
+  select w.workflow_id, w.latest_version into v_workflow from workflow w where w.name = publish_workflow.name for no key update;
   select v.* into v_version from workflow_version v
   where v.workflow_id = v_workflow.workflow_id and v.checksum = md5(publish_workflow.definition::text);
   if found then
@@ -38,6 +38,14 @@ begin
           cardinality(v_order), publish_workflow.definition ->> 'on_failure' is not distinct from 'compensate', v_now, actor())
   returning * into v_version;
   perform store_tasks(v_version.version_id, publish_workflow.definition, v_order);
+  -- now, so that no run has to make a type or lane while others wait for the run
+  perform ensure_lane(n.type, n.priority)
+  from (
+    select d.type, coalesce(d.priority, 5) as priority from workflow_task d where d.version_id = v_version.version_id and d.type is not null
+    union
+    select d.compensate, coalesce(d.priority, 5) from workflow_task d where d.version_id = v_version.version_id and d.compensate is not null
+    order by 1, 2
+  ) as n;
   update workflow w set latest_version = v_version.version where w.workflow_id = v_workflow.workflow_id;
   return v_version.version;
 end
@@ -71,14 +79,14 @@ begin
     select e.parent_no, count(*)::int as n from edges e group by e.parent_no
   )
   insert into workflow_task (version_id, task_no, name, kind, parents, children, type, when_path, over_path, input, refers_to, continues, compensate,
-                             priority, max_attempts, timeout, expires_after, on_expiry, on_reject, delay, until_path, signal, max_parallel, child, child_version)
+                             priority, max_attempts, timeout, expires_after, on_expiry, on_reject, reason, delay, until_path, signal, max_parallel, child, child_version)
   select p_version_id, n.task_no, n.name, coalesce(n.spec ->> 'kind', 'job')::task_kind, coalesce(p.n, 0), coalesce(c.n, 0),
-         n.spec ->> 'type', (n.spec ->> 'when')::jsonpath, (n.spec ->> 'over')::jsonpath, n.spec -> 'input', tasks_named_in(n.spec),
+         n.spec ->> 'type', (n.spec ->> 'when')::jsonpath, (n.spec ->> 'over')::jsonpath, n.spec -> 'input', tasks_read(array_remove(array[n.spec ->> 'when', n.spec ->> 'over', n.spec ->> 'until'], null) || array(select template_paths(n.spec -> 'input'))),
          coalesce(n.spec ->> 'on_failure' = 'continue', false), n.spec ->> 'compensate',
-         (n.spec ->> 'priority')::int, (n.spec #>> '{retry,max_attempts}')::int, (n.spec ->> 'timeout')::interval,
-         (n.spec ->> 'expires_after')::interval, coalesce(n.spec ->> 'on_expiry', 'reject'), coalesce(n.spec ->> 'on_reject', 'fail'),
-         (n.spec ->> 'delay')::interval, (n.spec ->> 'until')::jsonpath, n.spec ->> 'signal', (n.spec ->> 'max_parallel')::int,
-         n.spec ->> 'workflow', (n.spec ->> 'version')::int
+         (n.spec ->> 'priority')::numeric::int, (n.spec #>> '{retry,max_attempts}')::numeric::int, (n.spec ->> 'timeout')::interval,
+         (n.spec ->> 'expires_after')::interval, coalesce(n.spec ->> 'on_expiry', 'reject'), coalesce(n.spec ->> 'on_reject', 'fail'), n.spec ->> 'reason',
+         (n.spec ->> 'delay')::interval, (n.spec ->> 'until')::jsonpath, n.spec ->> 'signal', (n.spec ->> 'max_parallel')::numeric::int,
+         n.spec ->> 'workflow', (n.spec ->> 'version')::numeric::int
   from numbered n
   left join parents p on p.child_no = n.task_no
   left join children c on c.parent_no = n.task_no
@@ -86,26 +94,6 @@ begin
 end
 $$;
 comment on function fencepost_private.store_tasks(int, jsonb, int[]) is 'Stores the tasks and edges of a checked definition in topological order.';
-
--- Which tasks' outputs the expressions of a task name; null when that cannot be told (a wildcard, a filter over all).
-create function fencepost_private.tasks_named_in(p_spec jsonb)
-returns text[]
-language sql
-immutable
-set search_path = fencepost_private, pg_temp
-as $$
-  with said as (
-    select concat_ws(' ', p_spec ->> 'when', p_spec ->> 'over', p_spec ->> 'until', (p_spec -> 'input')::text) as words
-  )
-  select case
-    when s.words ~ '\$\s*\.\s*(\*|\*\*)' or s.words ~ '(tasks|errors)"?\s*(\.\s*\*|\.\s*\*\*|\?|\.\s*keyvalue|[^A-Za-z0-9_".\s])' or s.words ~ '\.\*\*' then null
-    else array(
-      select distinct coalesce(m[2], m[3])
-      from regexp_matches(s.words, '\.\s*\\?"?(tasks|errors)\\?"?\s*\.\s*(?:\\?"([^"\\]+)\\?"|([A-Za-z_][A-Za-z0-9_]*))', 'g') as m)
-  end
-  from said s
-$$;
-comment on function fencepost_private.tasks_named_in(jsonb) is 'Names of the tasks that the expressions of a task read; null when they may read any.';
 
 -- Numbers the tasks so that parents come first: returns, in that order, their places in the definition.
 -- Errors: JE008 when there is a cycle, which is named.

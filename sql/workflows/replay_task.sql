@@ -40,7 +40,7 @@ begin
       select t.task_id, t.job_id, t.child_run_id
       from failed f
       join task t on t.parent_task_id = f.task_id and t.kind = 'item' and t.status = 'failed'
-                  or f.child_run_id is not null and t.run_id = f.child_run_id and t.parent_task_id is null and t.status = 'failed'
+                  or f.child_run_id is not null and t.run_id = f.child_run_id and t.item is null and t.status = 'failed'
     )
     select f.job_id from failed f join dead_letter z on z.id = f.job_id order by f.job_id));
 end

@@ -1,5 +1,5 @@
 -- Puts a gate before a task that has not begun: it waits until somebody approves. Returns the approval's id.
--- A rejected or expired gate fails the task.
+-- A rejected or expired gate fails the task. Items of maps and undoings have no gates of their own.
 -- Locks: the root run. Errors: JE002, JE003; JE004 when the task runs already, has ended, or has a gate.
 create function fencepost.request_approval(task_id bigint, reason text default null, expires_after interval default null)
 returns bigint
@@ -14,14 +14,18 @@ declare
   v     record;
   v_id  bigint;
 begin
-  if request_approval.expires_after <= interval '0' then
-    perform raise_error('JE003', 'expires_after must be longer than nothing', format('received expires_after = %s', request_approval.expires_after), 'Leave it out to wait without an end.');
+  if request_approval.expires_after <= interval '0' or request_approval.expires_after > interval '100 years' then
+    perform raise_error('JE003', 'expires_after must be longer than nothing, and at most 100 years', format('received expires_after = %s', request_approval.expires_after), 'Leave it out to wait without an end.');
   end if;
   perform lock_roots(array(select t.run_id from task t where t.task_id = request_approval.task_id));
-  select t.task_id, t.run_id, t.status, t.job_id, t.gate_id, r.tenant into v
+  select t.task_id, t.run_id, t.kind, t.status, t.job_id, t.gate_id, r.tenant into v
   from task t join run r on r.run_id = t.run_id where t.task_id = request_approval.task_id;
   if not found then
     perform raise_task_not_found(request_approval.task_id);
+  end if;
+  if v.kind in ('item', 'compensation') then
+    perform raise_error('JE004', format('task %s is an %s and has no gate of its own', v.task_id, case v.kind when 'item' then 'item of a map' else 'undoing' end),
+      format('received task_id = %s', v.task_id), 'Gate the map before it begins, or pause the run.');
   end if;
   if v.status not in ('pending', 'queued') or v.gate_id is not null
      or v.status = 'queued' and park_jobs(array[v.job_id], 'approval') = 0 and not exists (select from parked p where p.id = v.job_id) then

@@ -1,6 +1,6 @@
--- Begins a new run of the same version that takes over the outputs of an old one: of all completed tasks, but for
--- from_task and what comes after it (without from_task: but for nothing that completed). Returns the new run, linked to the old.
--- The old run is left as it is.
+-- Begins a new run of the same version that takes over from an old one what had ended well there: completed and skipped
+-- tasks, and failures that the run went over. Not from_task and what comes after it, nor what comes after a task that had
+-- not ended well: those are done again. Returns the new run, linked to the old, which is left as it is.
 -- Locks: the old root run. Errors: JE002 (run), JE003 (no such task).
 create function fencepost.restart_run(run_id bigint, from_task text default null)
 returns bigint
@@ -26,7 +26,9 @@ begin
   end if;
   v_redo := array(
     with recursive redo as (
-      select v_from as task_no where v_from is not null
+      select t.task_no from task t
+      where t.run_id = v_run.run_id and t.item is null
+        and (t.task_no = v_from or not (t.status in ('completed', 'skipped') or t.status = 'failed' and t.released))
       union
       select e.child_no from redo r join workflow_edge e on e.version_id = v_run.version_id and e.parent_no = r.task_no
     )
@@ -35,14 +37,10 @@ begin
   v_id := (create_runs(v_run.workflow_id, v_run.version_id, v_run.tenant, array[v_run.input], null, v_run.tags, v_run.priority, null, v_run.run_id, v_now))[1];
   with taken as (
     update task n
-    set status = o.status, output = o.output, error = o.error, released = true, ready_at = o.ready_at, finished_at = o.finished_at
+    set status = o.status, input = o.input, output = o.output, error = o.error, released = true, ready_at = o.ready_at, finished_at = o.finished_at
     from task o
-    where n.run_id = v_id and o.run_id = v_run.run_id and o.task_no = n.task_no and n.parent_task_id is null and o.parent_task_id is null
-      and o.status in ('completed', 'skipped') and not o.task_no = any (v_redo)
-      and not exists (   -- a task whose parent is done again is done again
-        select from workflow_edge e join task p on p.run_id = v_run.run_id and p.task_no = e.parent_no and p.parent_task_id is null
-        where e.version_id = v_run.version_id and e.child_no = o.task_no and p.status not in ('completed', 'skipped') and not p.released)
-    returning n.task_no, n.status
+    where n.run_id = v_id and o.run_id = v_run.run_id and o.task_no = n.task_no and n.item is null and o.item is null and not o.task_no = any (v_redo)
+    returning n.task_no
   )
   update run r set pending = r.pending - n.n, ended_well = n.n from (select count(*) as n from taken) as n where r.run_id = v_id;
   update task n set unmet = n.unmet - m.met, skipped_parents = m.skipped
@@ -52,7 +50,7 @@ begin
     where t.run_id = v_id and t.released
     group by e.child_no
   ) as m
-  where n.run_id = v_id and n.task_no = m.child_no and n.status = 'pending' and n.parent_task_id is null;
+  where n.run_id = v_id and n.task_no = m.child_no and n.status = 'pending' and n.item is null;
   perform start_roots(array[v_id], v_now), advance(null, null, array[row(v_id, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta], v_now);
   return v_id;
 end

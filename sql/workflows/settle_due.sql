@@ -1,10 +1,12 @@
--- Timers that fire, approvals and signals that expire. A step of maintain(); at most p_limit. Runs that somebody holds are
--- passed over until the next pass.
+-- Timers that fire, approvals and signals that expire. A step of maintain(); at most p_limit of each. In a paused run
+-- nothing fires or expires. Runs that somebody holds are passed over until the next pass.
+-- Locks: root runs, SKIP LOCKED.
 create function fencepost_private.settle_due_runs(p_limit int default 500, p_now timestamptz default fencepost_private.now())
 returns bigint
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set timezone = 'UTC'
 as $$
 declare
   v_due   bigint[];
@@ -13,8 +15,10 @@ declare
   v       record;
 begin
   v_due := array(
-    select t.run_id from task t where t.due_at <= p_now order by t.due_at limit p_limit) || array(
-    select a.run_id from approval a where a.status = 'pending' and a.is_gate and a.expires_at <= p_now order by a.expires_at limit p_limit);
+    select t.run_id from task t join run r on r.run_id = t.run_id
+    where t.due_at <= p_now and r.paused_at is null order by t.due_at limit p_limit) || array(
+    select a.run_id from approval a join run r on r.run_id = a.run_id
+    where a.status = 'pending' and a.is_gate and a.expires_at <= p_now and r.paused_at is null order by a.expires_at limit p_limit);
   if cardinality(v_due) = 0 then
     return 0;
   end if;
@@ -25,14 +29,13 @@ begin
 
   -- under the locks, in new statements
   for v in
-    select a.approval_id, d.on_expiry
-    from approval a
-    join run r on r.run_id = a.run_id
-    join task t on t.task_id = a.task_id
-    join workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no
-    where a.status = 'pending' and a.expires_at <= p_now and a.run_id = any (v_due) and r.root_run_id = any (v_roots)
+    select a.approval_id
+    from approval a join run r on r.run_id = a.run_id
+    where a.status = 'pending' and a.expires_at <= p_now and a.run_id = any (v_due) and r.root_run_id = any (v_roots) and r.paused_at is null
     order by a.approval_id
   loop
+    -- one that expired may have ended the task of the next
+    continue when not exists (select from approval a where a.approval_id = v.approval_id and a.status = 'pending');
     perform decide(v.approval_id, 'expired', 'the clock', null, null, p_now);
     v_count := v_count + 1;
   end loop;
@@ -46,4 +49,4 @@ begin
   return v_count + v.n;
 end
 $$;
-comment on function fencepost_private.settle_due_runs(int, timestamptz) is 'Fires timers and lets approvals and signals expire, at most p_limit. Returns how many.';
+comment on function fencepost_private.settle_due_runs(int, timestamptz) is 'Fires timers and lets approvals and signals expire, at most p_limit of each. Returns how many.';

@@ -1,7 +1,8 @@
 -- The one place that writes the status of a run, from its numbers. The first that holds:
 --   cancelled · compensated · failed (a compensation failed) · compensating · paused · failed (a task failed or was
 --   cancelled singly) · completed (all ended well) · waiting (nothing queued) · running
--- Starts compensation when a failed run has nothing queued any more. Returns the ends of parent tasks whose child run ended.
+-- Starts compensation when a failed run has nothing queued any more. Returns the ends of parent tasks whose child run
+-- ended: once nothing of it is queued, so that what its parent does next does not overtake it.
 create function fencepost_private.settle_runs(p_deltas fencepost_private.run_delta[], p_now timestamptz)
 returns fencepost_private.task_end[]
 language plpgsql
@@ -15,8 +16,8 @@ set jit = off
 as $$
 declare
   v_changed record;
-  v_undo    bigint[];
   v_ends    task_end[];
+  v_undo    record;
 begin
   with delta as materialized (
     select d.run_id, sum(d.pending) as pending, sum(d.queued) as queued, sum(d.waiting) as waiting, sum(d.ended_well) as ended_well,
@@ -37,7 +38,7 @@ begin
         finished_at = case when d.status in ('completed', 'compensated') or d.status in ('failed', 'cancelled') and d.queued = 0 and (d.waiting = 0 or d.status = 'cancelled')
                            then coalesce(r.finished_at, p_now) end
     from derived d where r.run_id = d.run_id
-    returning r.run_id, d.was, r.status, r.tenant, r.parent_task_id, r.finished_at, d.compensates and r.compensating_at is null and r.status = 'failed' and r.queued = 0 as must_undo
+    returning r.run_id, d.was, r.status, r.tenant, r.parent_task_id, r.queued, d.compensates and r.compensating_at is null and r.status = 'failed' and r.queued = 0 as must_undo
   ), told as (
     insert into event (xid, at, tenant, kind, run_id, task_id)
     select xid(), p_now, w.tenant, ('run.' || w.status)::event_kind, w.run_id, w.parent_task_id
@@ -46,13 +47,13 @@ begin
     order by w.run_id
   )
   select array_agg(w.run_id) filter (where w.must_undo) as undo,
-         array_agg(w.run_id) filter (where w.parent_task_id is not null and w.status is distinct from w.was and w.status in ('completed', 'failed', 'cancelled', 'compensated') and not w.must_undo) as children
+         array_agg(w.run_id) filter (where w.parent_task_id is not null and w.queued = 0 and w.status in ('completed', 'failed', 'cancelled', 'compensated') and not w.must_undo) as children
     into v_changed
   from written w;
 
   v_ends := '{}';
   if v_changed.undo is not null then
-    perform begin_compensation(u.run_id, p_now) from unnest(v_changed.undo) as u(run_id);
+    perform begin_compensation(u.run_id, p_now) from (select u from unnest(v_changed.undo) as u order by u desc) as u(run_id);   -- inner runs first
   end if;
   if v_changed.children is not null then
     v_ends := array(
@@ -61,6 +62,10 @@ begin
                  case when r.status <> 'completed' then format('child run %s ended as %s', r.run_id, r.status) end)::task_end
       from run r where r.run_id = any (v_changed.children)
       order by r.parent_task_id);
+    select u.ends, u.deltas into v_undo from undo_runs(waiting_to_undo(v_changed.children), p_now) as u;
+    if cardinality(v_undo.deltas) > 0 or cardinality(v_undo.ends) > 0 then
+      perform advance(v_undo.ends, null, v_undo.deltas, p_now);
+    end if;
   end if;
   return v_ends;
 end
@@ -96,7 +101,7 @@ as $$
   select coalesce(jsonb_object_agg(d.name, coalesce(t.output, 'null')), '{}')
   from run r
   join workflow_task d on d.version_id = r.version_id and d.children = 0
-  join task t on t.run_id = r.run_id and t.task_no = d.task_no and t.parent_task_id is null and t.status = 'completed'
+  join task t on t.run_id = r.run_id and t.task_no = d.task_no and t.item is null and t.status = 'completed'
   where r.run_id = p_run_id
 $$;
 comment on function fencepost_private.run_output(bigint) is 'Outputs of the last tasks of a run, by name.';

@@ -83,17 +83,15 @@ set search_path = fencepost_private, pg_temp
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-  v_root bigint;
-  v_ids  bigint[];
+  v_outer record;
+  v_ids   bigint[];
 begin
-  if p_parent_task_id is not null then
-    select r.root_run_id into v_root from task t join run r on r.run_id = t.run_id where t.task_id = p_parent_task_id;
-  end if;
+  select r.root_run_id, r.depth + 1 as depth into v_outer from task t join run r on r.run_id = t.run_id where t.task_id = p_parent_task_id;
   with given as materialized (
     select nextval('run_id_seq') as id, i.input, i.place from unnest(p_inputs) with ordinality as i(input, place)
   ), stored as (
-    insert into run (run_id, root_run_id, workflow_id, version_id, tenant, input, tags, priority, idempotency_key, parent_task_id, restarted_from, created_at, pending)
-    select g.id, coalesce(v_root, g.id), p_workflow_id, p_version_id, p_tenant, g.input, p_tags, p_priority, p_key, p_parent_task_id, p_restarted_from, p_now, v.tasks
+    insert into run (run_id, root_run_id, depth, workflow_id, version_id, tenant, input, tags, priority, idempotency_key, parent_task_id, restarted_from, created_at, pending)
+    select g.id, coalesce(v_outer.root_run_id, g.id), coalesce(v_outer.depth, 0), p_workflow_id, p_version_id, p_tenant, g.input, p_tags, p_priority, p_key, p_parent_task_id, p_restarted_from, p_now, v.tasks
     from given g cross join workflow_version v
     where v.version_id = p_version_id
     order by g.place
@@ -125,96 +123,51 @@ volatile
 set search_path = fencepost_private, pg_temp
 as $$
 begin
-  perform advance(null, array(select t.task_id from task t where t.run_id = any (p_run_ids) and t.status = 'pending' and t.unmet = 0 and t.parent_task_id is null order by t.task_id), null, p_now);
+  perform advance(null, startable(p_run_ids), null, p_now);
 end
 $$;
 comment on function fencepost_private.start_roots(bigint[], timestamptz) is 'Starts the tasks of these runs that wait for no other.';
 
--- The run of a task of kind workflow. A missing workflow or an unfit input fails the task.
-create function fencepost_private.start_child(p_task_id bigint, p_run_id bigint, p_workflow text, p_version int, p_input jsonb, p_now timestamptz)
-returns fencepost_private.task_end[]
+create function fencepost_private.startable(p_run_ids bigint[])
+returns bigint[]
+language sql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+  select coalesce(array_agg(t.task_id order by t.task_id), '{}')
+  from task t
+  where t.run_id = any (p_run_ids) and t.status = 'pending' and t.unmet = 0 and t.item is null
+$$;
+comment on function fencepost_private.startable(bigint[]) is 'The pending tasks of these runs that wait for no other.';
+
+-- The run of a task of kind workflow: returns its first tasks, or why it cannot be (a missing workflow, an unfit input, a
+-- workflow that starts itself without end), which fails the task instead of whoever moved the run.
+create function fencepost_private.start_child(
+  p_task_id bigint, p_run_id bigint, p_workflow text, p_version int, p_input jsonb, p_now timestamptz, out failure text, out starts bigint[])
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
   v_version record;
-  v_parent  record;
-  v_problem text;
+  v_outer   record;
   v_id      bigint;
 begin
+  starts := '{}';
+  select r.tenant, r.priority, r.tags, r.depth into v_outer from run r where r.run_id = p_run_id;
   select w.workflow_id, v.version_id, v.definition into v_version
   from workflow w join workflow_version v on v.workflow_id = w.workflow_id and v.version = coalesce(p_version, w.latest_version)
   where w.name = p_workflow;
-  if not found then
-    return array[row(p_task_id, 'failed', null, format('JE002: workflow %s does not exist', p_workflow))::task_end];
+  failure := case
+    when not found then format('JE002: workflow %s%s does not exist', p_workflow, ' version ' || p_version)
+    when v_outer.depth >= 20 then 'JE003: child runs are nested at most 20 deep'
+    else 'JE003: ' || schema_problem(v_version.definition -> 'input', p_input, 'input') end;
+  if failure is not null then
+    return;
   end if;
-  v_problem := schema_problem(v_version.definition -> 'input', p_input, 'input');
-  if v_problem is not null then
-    return array[row(p_task_id, 'failed', null, format('JE003: %s', v_problem))::task_end];
-  end if;
-  select r.tenant, r.priority, r.tags into v_parent from run r where r.run_id = p_run_id;
-  v_id := (create_runs(v_version.workflow_id, v_version.version_id, v_parent.tenant, array[p_input], null, v_parent.tags, v_parent.priority, p_task_id, null, p_now))[1];
+  v_id := (create_runs(v_version.workflow_id, v_version.version_id, v_outer.tenant, array[p_input], null, v_outer.tags, v_outer.priority, p_task_id, null, p_now))[1];
   update task t set child_run_id = v_id where t.task_id = p_task_id;
-  perform start_roots(array[v_id], p_now);
-  return '{}'::task_end[];
+  starts := startable(array[v_id]);
 end
 $$;
-comment on function fencepost_private.start_child(bigint, bigint, text, int, jsonb, timestamptz) is 'Starts the run that carries out a task of kind workflow; returns the end of the task when it cannot.';
-
--- The part of JSON Schema that an input is checked with: type, enum, const, required, properties, additionalProperties,
--- items, minimum, maximum, minLength, maxLength, minItems, maxItems, pattern. Other keywords are documentation.
--- Returns the first problem with its place, or null.
-create function fencepost_private.schema_problem(p_schema jsonb, p_value jsonb, p_place text)
-returns text
-language plpgsql
-immutable
-set search_path = fencepost_private, pg_temp
-as $$
-declare
-  v_type  text := jsonb_typeof(p_value);
-  v_found text;
-begin
-  if p_schema is null or p_schema = 'true' then
-    return null;
-  elsif p_schema = 'false' then
-    return format('%s is not allowed', p_place);
-  elsif p_schema ? 'type' and not exists (
-      select from jsonb_array_elements_text(case jsonb_typeof(p_schema -> 'type') when 'array' then p_schema -> 'type' else jsonb_build_array(p_schema -> 'type') end) as t(name)
-      where t.name = v_type or t.name = 'integer' and v_type = 'number' and (p_value #>> '{}')::numeric % 1 = 0) then
-    return format('%s must be of type %s, received %s', p_place, p_schema ->> 'type', v_type);
-  elsif p_schema ? 'enum' and not p_schema -> 'enum' @> jsonb_build_array(p_value) then
-    return format('%s must be one of %s, received %s', p_place, p_schema -> 'enum', left(p_value::text, 100));
-  elsif p_schema ? 'const' and p_schema -> 'const' <> p_value then
-    return format('%s must be %s, received %s', p_place, p_schema -> 'const', left(p_value::text, 100));
-  end if;
-  if v_type = 'number' and ((p_value #>> '{}')::numeric < (p_schema ->> 'minimum')::numeric or (p_value #>> '{}')::numeric > (p_schema ->> 'maximum')::numeric) then
-    return format('%s must be from %s to %s, received %s', p_place, coalesce(p_schema ->> 'minimum', 'any'), coalesce(p_schema ->> 'maximum', 'any'), p_value);
-  elsif v_type = 'string' and (length(p_value #>> '{}') < (p_schema ->> 'minLength')::int or length(p_value #>> '{}') > (p_schema ->> 'maxLength')::int) then
-    return format('%s has %s characters, outside %s to %s', p_place, length(p_value #>> '{}'), coalesce(p_schema ->> 'minLength', '0'), coalesce(p_schema ->> 'maxLength', 'any'));
-  elsif v_type = 'string' and p_schema ? 'pattern' and (p_value #>> '{}') !~ (p_schema ->> 'pattern') then
-    return format('%s must match %s', p_place, p_schema ->> 'pattern');
-  elsif v_type = 'array' then
-    if jsonb_array_length(p_value) < (p_schema ->> 'minItems')::int or jsonb_array_length(p_value) > (p_schema ->> 'maxItems')::int then
-      return format('%s has %s items, outside %s to %s', p_place, jsonb_array_length(p_value), coalesce(p_schema ->> 'minItems', '0'), coalesce(p_schema ->> 'maxItems', 'any'));
-    end if;
-    select s.problem into v_found
-    from jsonb_array_elements(p_value) with ordinality as e(value, place)
-    cross join lateral schema_problem(p_schema -> 'items', e.value, format('%s[%s]', p_place, e.place - 1)) as s(problem)
-    where s.problem is not null limit 1;
-    return v_found;
-  elsif v_type = 'object' then
-    select format('%s.%s is required', p_place, k) into v_found
-    from jsonb_array_elements_text(coalesce(p_schema -> 'required', '[]')) as k where not p_value ? k limit 1;
-    if v_found is null then
-      select s.problem into v_found
-      from jsonb_each(p_value) as e(key, value)
-      cross join lateral schema_problem(coalesce(p_schema -> 'properties' -> e.key, p_schema -> 'additionalProperties'), e.value, format('%s.%s', p_place, e.key)) as s(problem)
-      where s.problem is not null limit 1;
-    end if;
-    return v_found;
-  end if;
-  return null;
-end
-$$;
-comment on function fencepost_private.schema_problem(jsonb, jsonb, text) is 'The first way in which a value does not fit a JSON Schema, with its place; null when it fits.';
+comment on function fencepost_private.start_child(bigint, bigint, text, int, jsonb, timestamptz) is 'Makes the run that carries out a task of kind workflow; returns its first tasks, or why it cannot be.';

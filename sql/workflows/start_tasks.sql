@@ -1,8 +1,10 @@
 -- Starts tasks whose parents have all ended: each is skipped, gets a job, or begins to wait. Those of runs that are
--- paused, cancelled or compensating stay as they are. Returns the tasks that end at once, and what changes in the runs' numbers.
+-- paused, cancelled or compensating stay as they are. Returns the tasks that end at once, the first tasks of child runs,
+-- and what changes in the runs' numbers.
 --
 -- The join rule: a task is skipped when its condition is false, or when it has parents and all of them were skipped.
-create function fencepost_private.start_tasks(p_task_ids bigint[], p_now timestamptz, out ends fencepost_private.task_end[], out deltas fencepost_private.run_delta[])
+create function fencepost_private.start_tasks(
+  p_task_ids bigint[], p_now timestamptz, out ends fencepost_private.task_end[], out starts bigint[], out deltas fencepost_private.run_delta[])
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
@@ -19,6 +21,7 @@ declare
 begin
   select coalesce(array_agg(row(d.task_id, 'skipped', null, d.skip_reason)::task_end), '{}') into ends
   from unnest(v_due) as d where d.skip_reason is not null;
+  starts := '{}';
   deltas := '{}';
 
   if 'job' = any (v_kinds) then
@@ -27,13 +30,14 @@ begin
     deltas := deltas || v_more.deltas;
   end if;
   if v_kinds && array['approval', 'timer', 'signal', 'map', 'workflow']::task_kind[] then
-    select w.ends, w.deltas into v_more from await_tasks(array(select d from unnest(v_due) as d where d.kind <> 'job' and d.skip_reason is null), p_now) as w;
+    select w.ends, w.starts, w.deltas into v_more from await_tasks(array(select d from unnest(v_due) as d where d.kind <> 'job' and d.skip_reason is null), p_now) as w;
     ends := ends || v_more.ends;
+    starts := v_more.starts;
     deltas := deltas || v_more.deltas;
   end if;
 end
 $$;
-comment on function fencepost_private.start_tasks(bigint[], timestamptz) is 'Starts tasks whose parents have ended; returns those that end at once and what changes in the runs'' numbers.';
+comment on function fencepost_private.start_tasks(bigint[], timestamptz) is 'Starts tasks whose parents have ended; returns those that end at once, those of child runs, and what changes in the runs'' numbers.';
 
 -- A text as a time, or null when it is none.
 create function fencepost_private.try_time(p_text text)
@@ -72,7 +76,7 @@ begin
     join task t on t.task_id = i.task_id
     join run r on r.run_id = t.run_id
     join workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no
-    where t.status = 'pending' and t.unmet = 0 and t.parent_task_id is null
+    where t.status = 'pending' and t.unmet = 0 and t.item is null
       and r.paused_at is null and r.cancelled_at is null and r.compensating_at is null
   ), seen as materialized (
     select d.*, c.context,
@@ -89,17 +93,19 @@ begin
     case when s.skip_reason is not null or s.kind not in ('job', 'workflow') then null
          when s.input is not null then filled(s.input, s.context)
          else jsonb_build_object('input', s.run_input, 'tasks', parents.outputs) end,
+    s.compensate is not null,
     s.skip_reason,
     p_now + s.expires_after,
-    case when s.kind = 'timer' then coalesce(p_now + s.delay, try_time(jsonb_path_query_first(s.context, s.until_path, silent => true) #>> '{}')) end,
-    null, s.signal,
-    case when s.kind = 'map' and s.skip_reason is null then jsonb_path_query_first(s.context, s.over_path, silent => true) end,
-    s.max_parallel, s.child, s.child_version)::due_task order by s.task_id), '{}') into v_due
+    case when s.kind = 'timer' then coalesce(p_now + s.delay, try_time(found(s.until_path, s.context) ->> 0)) end,
+    s.signal,
+    case when s.kind = 'map' and s.skip_reason is null then found(s.over_path, s.context) -> 0 end,
+    case when s.kind = 'map' and s.skip_reason is null then half_filled(s.input, s.context) end,
+    s.child, s.child_version)::due_task order by s.task_id), '{}') into v_due
   from seen s
   left join lateral (
     select coalesce(jsonb_object_agg(pd.name, coalesce(p.output, 'null')), '{}') as outputs
     from workflow_edge e
-    join task p on p.run_id = s.run_id and p.task_no = e.parent_no and p.parent_task_id is null
+    join task p on p.run_id = s.run_id and p.task_no = e.parent_no and p.item is null
     join workflow_task pd on pd.version_id = e.version_id and pd.task_no = e.parent_no
     where e.version_id = s.version_id and e.child_no = s.task_no and p.status in ('completed', 'failed')
       and s.skip_reason is null and s.kind in ('job', 'workflow') and s.input is null
@@ -142,8 +148,9 @@ begin
 
   perform enqueue_rows(coalesce(v_jobs, '{}'::new_job[]), p_now, p_trusted => true);
   with queued as (
-    update task t set status = 'queued', job_id = j.id, ready_at = p_now
+    update task t set status = 'queued', job_id = j.id, ready_at = p_now, input = case when d.keeps_input then d.payload else t.input end
     from unnest(v_jobs) as j
+    join unnest(p_due) as d on d.task_id = j.task_id
     where t.task_id = j.task_id
     returning t.run_id, t.kind
   )
@@ -155,7 +162,8 @@ $$;
 comment on function fencepost_private.queue_tasks(fencepost_private.due_task[], timestamptz) is 'Enqueues the jobs of these tasks; those whose payload is refused fail.';
 
 -- Lets approvals, timers, signals, maps and child workflows begin to wait. What is there already ends at once.
-create function fencepost_private.await_tasks(p_due fencepost_private.due_task[], p_now timestamptz, out ends fencepost_private.task_end[], out deltas fencepost_private.run_delta[])
+create function fencepost_private.await_tasks(
+  p_due fencepost_private.due_task[], p_now timestamptz, out ends fencepost_private.task_end[], out starts bigint[], out deltas fencepost_private.run_delta[])
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
@@ -178,7 +186,7 @@ begin
     returning t.task_id, t.run_id
   ), asked as (
     insert into approval (run_id, task_id, reason, requested_at, requested_by, expires_at)
-    select d.run_id, d.task_id, w.name, p_now, 'workflow', d.expires_at
+    select d.run_id, d.task_id, coalesce(w.reason, w.name), p_now, 'workflow', d.expires_at
     from unnest(p_due) as d
     join run r on r.run_id = d.run_id
     join workflow_task w on w.version_id = r.version_id and w.task_no = d.task_no
@@ -189,13 +197,20 @@ begin
     insert into event (xid, at, tenant, kind, run_id, task_id, data)
     select xid(), p_now, r.tenant, 'approval.requested', a.run_id, a.task_id, jsonb_strip_nulls(jsonb_build_object('approval_id', a.approval_id, 'expires_at', a.expires_at))
     from asked a join run r on r.run_id = a.run_id
+  ), maps as materialized (
+    select d.task_id, d.run_id, d.task_no, d.items, d.template,
+           -- only for expressions that read the item and something else at once
+           case when exists (select from template_paths(d.template) as p where not path_roots(p::jsonpath) <@ '{item,index}') then run_context(d.run_id, null) else '{}' end as context
+    from unnest(p_due) as d
+    where d.kind = 'map' and jsonb_typeof(d.items) = 'array'
   ), itemised as (
     insert into task (run_id, task_no, kind, status, parent_task_id, item, input)
-    select d.run_id, d.task_no, 'item', 'pending', d.task_id, i.place - 1, i.element
-    from unnest(p_due) as d
-    cross join lateral jsonb_array_elements(case jsonb_typeof(d.items) when 'array' then d.items end) with ordinality as i(element, place)
-    where d.kind = 'map'
-    order by d.task_id, i.place
+    select m.run_id, m.task_no, 'item', 'pending', m.task_id, i.place - 1,
+           case when m.template is null then e.own else filled(m.template, m.context || e.own) end
+    from maps m
+    cross join lateral jsonb_array_elements(m.items) with ordinality as i(element, place)
+    cross join lateral (select jsonb_build_object('item', i.element, 'index', i.place - 1) as own) as e
+    order by m.task_id, i.place
   )
   select coalesce(array_agg(d.delta), '{}') into deltas
   from (select row(w.run_id, -count(*), 0, count(*), 0, 0, 0, 0, 0)::run_delta as delta from waiting w group by w.run_id) as d;
@@ -219,9 +234,14 @@ begin
   ends := ends || v_more.ends;
   deltas := deltas || v_more.deltas;
 
+  starts := '{}';
   for v_child in select d.task_id, d.run_id, d.payload, d.child, d.child_version from unnest(p_due) as d where d.kind = 'workflow' order by d.task_id loop
-    ends := ends || start_child(v_child.task_id, v_child.run_id, v_child.child, v_child.child_version, v_child.payload, p_now);
+    select c.failure, c.starts into v_more from start_child(v_child.task_id, v_child.run_id, v_child.child, v_child.child_version, v_child.payload, p_now) as c;
+    starts := starts || v_more.starts;
+    if v_more.failure is not null then
+      ends := ends || row(v_child.task_id, 'failed', null, v_more.failure)::task_end;
+    end if;
   end loop;
 end
 $$;
-comment on function fencepost_private.await_tasks(fencepost_private.due_task[], timestamptz) is 'Lets tasks that are no jobs begin to wait; returns those that end at once.';
+comment on function fencepost_private.await_tasks(fencepost_private.due_task[], timestamptz) is 'Lets tasks that are no jobs begin to wait; returns those that end at once, and the first tasks of child runs.';
