@@ -36,7 +36,7 @@ declare
   v_why  text := coalesce(p_reason, 'the run was cancelled');
   v_jobs bigint[];
 begin
-  update run r set cancelled_at = p_now, reason = p_reason
+  update run r set cancelled_at = p_now, paused_at = null, reason = p_reason
   where r.run_id = any (v_runs) and r.status not in ('completed', 'cancelled', 'compensated');
   -- first what waits, so that a map or a parent does not end as failed because of what is cancelled inside of it
   perform advance(
