@@ -21,6 +21,7 @@ create table fencepost_private.run (
   paused_at       timestamptz,
   cancelled_at    timestamptz,
   compensating_at timestamptz,
+  migrated_at     timestamptz,
   reason          text,
   created_at      timestamptz not null,
   finished_at     timestamptz,
@@ -56,6 +57,7 @@ comment on column fencepost_private.run.restarted_from is 'The run whose outputs
 comment on column fencepost_private.run.paused_at is 'Since when an operator holds it.';
 comment on column fencepost_private.run.cancelled_at is 'When it was cancelled.';
 comment on column fencepost_private.run.compensating_at is 'Since when it undoes what it had done.';
+comment on column fencepost_private.run.migrated_at is 'When it was last moved to another version.';
 comment on column fencepost_private.run.reason is 'Why it was paused or cancelled.';
 comment on column fencepost_private.run.created_at is 'When it was started.';
 comment on column fencepost_private.run.finished_at is 'When it reached its end; null while anything of it can still move.';

@@ -33,26 +33,39 @@ set search_path = fencepost_private, pg_temp
 as $$
 declare
   v_runs bigint[] := array(select distinct f from unnest(p_run_ids) as r cross join lateral unnest(run_family(r)) as f);
-  v_why  text := coalesce(p_reason, 'the run was cancelled');
+begin
+  update run r set cancelled_at = p_now, paused_at = null, reason = p_reason
+  where r.run_id = any (v_runs) and r.status not in ('completed', 'cancelled', 'compensated');
+  perform stop_runs(v_runs, coalesce(p_reason, 'the run was cancelled'), p_now);
+end
+$$;
+comment on function fencepost_private.cancel_runs(bigint[], text, timestamptz) is 'Cancels these runs and their child runs.';
+
+-- Cancels whatever is alive in these runs: what waits ends, running handlers are told.
+create function fencepost_private.stop_runs(p_run_ids bigint[], p_why text, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
   v_jobs bigint[];
 begin
-  update run r set cancelled_at = p_now, reason = p_reason
-  where r.run_id = any (v_runs) and r.status not in ('completed', 'cancelled', 'compensated');
   -- first what waits, so that a map or a parent does not end as failed because of what is cancelled inside of it
   perform advance(
-    array(select row(t.task_id, 'cancelled', null, v_why)::task_end
-          from task t where t.run_id = any (v_runs) and t.status in ('pending', 'waiting') order by t.task_id),
-    null, array(select row(r, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta from unnest(v_runs) as r), p_now);
+    array(select row(t.task_id, 'cancelled', null, p_why)::task_end
+          from task t where t.run_id = any (p_run_ids) and t.status in ('pending', 'waiting') order by t.task_id),
+    null, array(select row(r, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta from unnest(p_run_ids) as r), p_now);
 
   -- a job may move between the places while we look: look again, in new statements, until each has ended or was told
   for v_try in 1..20 loop
     v_jobs := array(
       select t.job_id from task t
-      where t.run_id = any (v_runs) and t.status = 'queued' and not exists (select from lease l where l.id = t.job_id and l.cancel_requested_at is not null)
+      where t.run_id = any (p_run_ids) and t.status = 'queued' and not exists (select from lease l where l.id = t.job_id and l.cancel_requested_at is not null)
       order by t.job_id);
     exit when cardinality(v_jobs) = 0;
-    perform cancel_jobs(v_jobs, v_why, p_now);
+    perform cancel_jobs(v_jobs, p_why, p_now);
   end loop;
 end
 $$;
-comment on function fencepost_private.cancel_runs(bigint[], text, timestamptz) is 'Cancels these runs and their child runs.';
+comment on function fencepost_private.stop_runs(bigint[], text, timestamptz) is 'Cancels whatever is alive in these runs.';

@@ -102,9 +102,9 @@ begin
   order by c.run_id limit 20;
 
   return query
-  select 'nothing lives in a cancelled run', format('run %s inside run %s is %s', c.run_id, r.run_id, c.status)
-  from run r join task t on t.run_id = r.run_id join run c on c.run_id = t.child_run_id
-  where r.run_id >= p_first and r.status = 'cancelled' and c.finished_at is null and c.status <> 'cancelled'
+  select 'nothing lives in a cancelled run but what undoes itself', format('run %s inside run %s is %s', c.run_id, r.run_id, c.status)
+  from run r join task t on t.run_id = r.run_id join run c on c.run_id = t.child_run_id join workflow_version v on v.version_id = c.version_id
+  where r.run_id >= p_first and r.status = 'cancelled' and c.finished_at is null and c.status <> 'cancelled' and not v.compensates
   order by c.run_id limit 20;
 end
 $$;
@@ -148,8 +148,7 @@ begin
   join task t on t.run_id = r.run_id and t.item is null and t.status in ('queued', 'waiting', 'completed')
   join workflow_edge e on e.version_id = r.version_id and e.child_no = t.task_no
   join task o on o.run_id = t.run_id and o.task_no = e.parent_no and o.item is null
-  where r.run_id >= p_first and not o.released
-    and not exists (select from workflow_version v where v.version_id = r.version_id and v.created_at > r.created_at)   -- it may have been moved to a version that knows it later
+  where r.run_id >= p_first and r.migrated_at is null and not o.released
   order by t.task_id limit 20;
 end
 $$;

@@ -3,8 +3,8 @@
 -- input and the output that it had. An undoing is a job like any other: retried, dead-lettered when it cannot be done
 -- (the run is then failed), and replayed from there.
 --
--- Child runs that are still alive are cancelled, but for those that undo themselves; the first undoing waits until the
--- last of them has ended.
+-- Runs inside of it that are still alive are cancelled, but for those of workflows that undo themselves: what is alive in
+-- these is cancelled, so that they have failed and do so. The first undoing waits until the last of them has ended.
 create function fencepost_private.begin_compensation(p_run_id bigint, p_now timestamptz)
 returns void
 language plpgsql
@@ -12,13 +12,8 @@ volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_children bigint[] := array(
-    select c.run_id
-    from task t
-    join run c on c.run_id = t.child_run_id
-    join workflow_version v on v.version_id = c.version_id
-    where t.run_id = p_run_id and c.finished_at is null and c.compensating_at is null and not (v.compensates and c.status = 'failed'));
-  v_more     record;
+  v_inner bigint[];
+  v_more  record;
 begin
   update run r set compensating_at = p_now, finished_at = null
   where r.run_id = p_run_id and r.compensating_at is null and r.cancelled_at is null;
@@ -39,8 +34,17 @@ begin
   perform advance(array(
     select row(t.task_id, 'cancelled', null, 'the run is being compensated')::task_end
     from task t where t.run_id = p_run_id and t.status in ('pending', 'waiting') and t.kind <> 'compensation' order by t.task_id), null, null, p_now);
-  if cardinality(v_children) > 0 then
-    perform cancel_runs(v_children, 'the run around it is being compensated', p_now);
+  with stopped as (
+    update run c
+    set cancelled_at = case when v.compensates then null else p_now end, paused_at = null, reason = 'the run around it is being compensated'
+    from workflow_version v
+    where c.run_id = any (run_family(p_run_id)) and c.run_id <> p_run_id and v.version_id = c.version_id
+      and c.finished_at is null and c.cancelled_at is null and c.compensating_at is null
+    returning c.run_id
+  )
+  select array_agg(s.run_id) into v_inner from stopped s;
+  if v_inner is not null then
+    perform stop_runs(v_inner, 'the run around it is being compensated', p_now);
   end if;
   select u.ends, u.deltas into v_more from undo_runs(array[p_run_id], p_now) as u;
   perform advance(v_more.ends, null, v_more.deltas || row(p_run_id, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta, p_now);

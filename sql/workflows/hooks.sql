@@ -192,7 +192,7 @@ begin
     select t.task_id, t.kind = 'compensation' as is_undoing, r.run_id, r.parent_task_id, r.cancelled_at is not null as cancelled, r.compensating_at is not null as compensating
     from unnest(p_job_ids) as i(id) join job b on b.id = i.id join task t on t.task_id = b.task_id join run r on r.run_id = t.run_id
     union
-    select a.task_id, a.is_undoing, r.run_id, r.parent_task_id, r.cancelled_at is not null, r.compensating_at is not null
+    select a.task_id, a.is_undoing, r.run_id, r.parent_task_id, r.cancelled_at is not null and not a.is_undoing, r.compensating_at is not null
     from around a join task t on t.task_id = a.parent_task_id join run r on r.run_id = t.run_id
   )
   select a.task_id, a.run_id, case when a.cancelled then 'cancelled' else 'being compensated' end as state into v

@@ -17,7 +17,7 @@ declare
   v_version record;
   v_bad     record;
 begin
-  select f.version_id, f.definition -> 'tasks' as tasks into v_version from workflow w cross join lateral find_version(w.name, migrate_run.to_version) as f where w.workflow_id = v_run.workflow_id;
+  select f.version_id, f.version, f.definition -> 'tasks' as tasks into v_version from workflow w cross join lateral find_version(w.name, migrate_run.to_version) as f where w.workflow_id = v_run.workflow_id;
   if v_run.status in ('completed', 'cancelled', 'compensating', 'compensated') or v_run.compensating_at is not null then
     perform raise_error('JE004', format('run %s is %s and cannot change its version', v_run.run_id, v_run.status), format('received run_id = %s', v_run.run_id), 'Use restart_run() or start a new run.');
   end if;
@@ -71,8 +71,11 @@ begin
     where e.version_id = v_version.version_id and e.child_no = d.task_no
   ) as m
   where t.run_id = v_run.run_id and t.item is null and t.status = 'pending' and d.version_id = v_version.version_id and d.task_no = t.task_no;
-  update run r set version_id = v_version.version_id, pending = (select count(*) from task t where t.run_id = v_run.run_id and t.status = 'pending' and t.item is null)
+  update run r set version_id = v_version.version_id, migrated_at = v_now, pending = (select count(*) from task t where t.run_id = v_run.run_id and t.status = 'pending' and t.item is null)
   where r.run_id = v_run.run_id;
+  insert into event (xid, at, tenant, kind, run_id, actor, data)
+  select xid(), v_now, v_run.tenant, 'run.migrated', v_run.run_id, actor(), jsonb_build_object('from', o.version, 'to', v_version.version)
+  from workflow_version o where o.version_id = v_run.version_id;
   perform start_roots(array[v_run.run_id], v_now), advance(null, null, array[row(v_run.run_id, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta], v_now);
 end
 $$;

@@ -36,11 +36,14 @@ begin
   return replay_jobs(array(
     with recursive failed as (
       select t.task_id, t.job_id, t.child_run_id from task t where t.task_id = any (p_task_ids) and t.status = 'failed'
-      union all
-      select t.task_id, t.job_id, t.child_run_id
+      union
+      select i.task_id, i.job_id, i.child_run_id
       from failed f
-      join task t on t.parent_task_id = f.task_id and t.kind = 'item' and t.status = 'failed'
-                  or f.child_run_id is not null and t.run_id = f.child_run_id and t.item is null and t.status = 'failed'
+      cross join lateral (
+        select t.task_id, t.job_id, t.child_run_id from task t where t.parent_task_id = f.task_id and t.kind = 'item' and t.status = 'failed'
+        union all
+        select t.task_id, t.job_id, t.child_run_id from task t where t.run_id = f.child_run_id and t.status = 'failed'
+      ) as i
     )
     select f.job_id from failed f join dead_letter z on z.id = f.job_id order by f.job_id));
 end

@@ -12,7 +12,7 @@ declare
   v_run   run := lock_run(retry_run.run_id);
   v_count int;
 begin
-  v_count := replay_tasks(array(select t.task_id from task t where t.run_id = v_run.run_id and t.status = 'failed' and t.kind <> 'item'));
+  v_count := replay_tasks(array(select t.task_id from task t where t.run_id = v_run.run_id and t.status = 'failed'));
   if v_count = 0 then
     perform raise_error('JE004', format('run %s is %s and has no dead letter to replay', v_run.run_id, v_run.status), format('received run_id = %s', v_run.run_id),
       'Use restart_run() to begin anew from a task.');

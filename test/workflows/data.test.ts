@@ -110,7 +110,12 @@ describe('payloads', () => {
     ['quoted keys', '$."tasks"."a"', (context: Context) => context, 1],
     ['a comment', '$ /* . */ . /* x */ tasks . a', (context: Context) => context, 1],
     ['an escaped key', String.raw`$."\u0074asks".a`, (context: Context) => context, 1],
-    ['a name within a literal', '$.tasks.a ? (@ == 1 && "$.tasks.b" == "$.tasks.b")', (context: Context) => context, 1],
+    [
+      'a name within a literal',
+      '$.tasks.a ? (@ == 1 && "$.tasks.b" == "$.tasks.b")',
+      (context: Context) => context,
+      1,
+    ],
   ])('read %s', async (_, path, look, expected) => {
     const run = await begin(db(), {
       a: {},
