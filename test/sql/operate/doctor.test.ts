@@ -132,20 +132,33 @@ describe('doctor', () => {
     expect(await topics()).not.toContain('partitions')
   })
 
-  it('names who holds a claim of a limited type open', async () => {
+  it('names who holds a snapshot, or a claim of a limited type, open', async () => {
     const type = freshType()
     await settings(db(), type, { max_running: 3 })
     await enqueue(db(), type)
     await using other = await Session.open(database.url)
     await other.begin()
     await other.query('select * from fencepost.claim($1, $2, 1)', ['w', [type]])
-    const held = await column(
-      db(),
-      `select reason from fencepost_private.explain_type((select type_id from fencepost_private.job_type where type = $1), fencepost_private.now())`,
-      [type],
-    )
-    expect(held).toContain('claim_open')
     expect(await found('claim_open', type)).toBeUndefined() // not before ten seconds
+    expect(await found('held_snapshot')).toBeUndefined() // nor before five minutes
+    const open = await db().query<Finding>(
+      `select * from fencepost_private.doctor_sessions('0', '0')`,
+    )
+    expect(open).toContainEqual(
+      expect.objectContaining({
+        topic: 'claim_open',
+        finding: expect.stringContaining(
+          `session ${other.pid} has kept its claim of type ${type} open`,
+        ),
+      }),
+    )
+    expect(open).toContainEqual(
+      expect.objectContaining({
+        topic: 'held_snapshot',
+        finding: expect.stringContaining(`session ${other.pid} `),
+        remedy: expect.stringContaining(`pg_terminate_backend(${other.pid})`),
+      }),
+    )
     await other.rollback()
   })
 
@@ -153,7 +166,9 @@ describe('doctor', () => {
     await db().query('create role blind nologin')
     try {
       await db().query('grant usage on schema fencepost_private to blind')
-      await db().query('grant execute on function fencepost_private.doctor_sessions() to blind')
+      await db().query(
+        'grant execute on function fencepost_private.doctor_sessions(interval, interval) to blind',
+      )
       await db().query('grant select on all tables in schema fencepost_private to blind')
       await db().transaction(async (tx) => {
         await tx.query('set local role blind')
