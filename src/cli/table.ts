@@ -10,7 +10,7 @@ export function table(
   const cells = rows.map((row) => columns.map((column) => cell(row[column])))
   const right = columns.map((column) => rows.every((row) => isNumeric(row[column])))
   const widths = columns.map((column, index) =>
-    Math.max(width(column), ...cells.map((row) => width(row[index] ?? ''))),
+    cells.reduce((most, row) => Math.max(most, width(row[index] ?? '')), width(column)),
   )
   const line = (values: readonly string[]) =>
     values
