@@ -100,8 +100,8 @@ export class Crew implements AsyncDisposable {
   }
 
   async #hire(index: number, doom?: Doom): Promise<void> {
-    const { program = 'worker.mjs', size: _, ...told } = this.#options
-    const member = new Member(program, { ...told, name: `crew-${index}`, doom })
+    const { program = process.env.PROG ?? 'worker.mjs', size: _, ...told } = this.#options
+    const member = new Member(program, { ...told, name: 'crew', slot: index, doom })
     member.isExpected = doom !== undefined
     this.#members[index] = member
     member.child.on('message', ({ done }: { done?: number }) => {

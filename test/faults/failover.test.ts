@@ -34,7 +34,6 @@ describe.skipIf(process.platform === 'win32')('a failover to a synchronous stand
       size: 2,
       concurrency: 50,
       ttl: '3s',
-      program: 'plain.mjs',
     })
     await crew.start()
     await crew.reached(random.between(JOBS / 4, JOBS / 2), 60_000)

@@ -9,8 +9,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
  * The handlers of one process, by type. Each gets a payload, an attempt { job, token, signal }, and
  * `transact(run)`, which runs `run({ write, complete })` in one transaction of the application's own.
  */
-export function makeHandlers({ directory, name, doom }) {
-  const file = openSync(path.join(directory, `${name}-${process.pid}`), 'a')
+export function makeHandlers({ directory, name, slot, doom }) {
+  const file = openSync(path.join(directory, `${name}-${slot}-${process.pid}`), 'a')
   const note = (what, { job, token }) => writeSync(file, `${what} ${job} ${token}\n`)
   const pass = gate(doom)
 

@@ -29,7 +29,6 @@ describe('a server that is killed again and again while two processes work', () 
       size: 2,
       concurrency: 100,
       ttl: '3s',
-      program: 'plain.mjs',
     })
     await crew.start()
     const part = Math.floor(JOBS / (KILLS + 1))

@@ -50,7 +50,6 @@ describe('a storm of faults', () => {
         size: CREW,
         concurrency: 40,
         ttl: `${TTL} s`,
-        program: 'plain.mjs',
       })
       await crew.start()
 

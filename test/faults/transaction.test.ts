@@ -31,7 +31,6 @@ describe("a handler that completes its job inside the application's own transact
       size: 2,
       concurrency: 8,
       ttl: '30s',
-      program: 'plain.mjs',
     })
     await crew.start()
     let deaths = 0
