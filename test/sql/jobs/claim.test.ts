@@ -191,6 +191,35 @@ describe('a worker that claims by its name', () => {
     ])
   })
 
+  it('is one worker for all sessions that claim under its name, also when they are first at once', async () => {
+    const type = freshType()
+    await enqueueBatch(db(), type, 20)
+    const sessions = await Promise.all(Array.from({ length: 20 }, () => Session.open(database.url)))
+    await Promise.all(
+      sessions.map((session) =>
+        session.query(`select * from fencepost.claim('many', array[$1::text])`, [type]),
+      ),
+    )
+    expect(await workers('many')).toMatchObject([{ status: 'active' }])
+    await maintain(db())
+    expect(await claim(db(), type, 20, 'many')).toEqual([])
+    for (const session of sessions) await session[Symbol.asyncDispose]()
+  })
+
+  it('does not wait for another session of its name that stays open', async () => {
+    const type = freshType()
+    await enqueueBatch(db(), type, 2)
+    await claim(db(), [], 0, 'two-handed')
+    await moveClock(db(), '15 s')
+    await using session = await Session.open(database.url)
+    await session.begin()
+    await session.query(`select * from fencepost.claim('two-handed', array[$1::text])`, [type])
+    await moveClock(db(), '15 s')
+    expect(await claim(db(), type, 1, 'two-handed')).toHaveLength(1)
+    await session.commit()
+    await restoreClock(db())
+  })
+
   it('is given nothing while it drains, and what it holds stays its own', async () => {
     const type = freshType()
     const job = await started(db(), type, {}, 'drainer')

@@ -76,10 +76,10 @@ describe('after_restore', () => {
     expect(
       await one(
         db(),
-        'select (enqueued_total, ready, delayed, dead_letter)::text from fencepost.stats($1)',
+        'select (enqueued_total, ready, delayed, dead_letter, completed_total, dead_lettered_total)::text from fencepost.stats($1)',
         [type],
       ),
-    ).toBe('(5,2,1,1)')
+    ).toBe('(5,2,1,1,1,1)')
     expect(
       await column(
         db(),
