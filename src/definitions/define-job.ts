@@ -29,7 +29,8 @@ export class JobDefinition<
 > {
   readonly type: Type
   readonly settings: TypeSettings
-  readonly #run: Handler<Payload, Result> | undefined
+  /** Of no payload in particular, so that definitions of any payload are definitions. */
+  readonly #run: Handler<never, Result> | undefined
   readonly #schema: Schema<Input, Payload> | undefined
 
   constructor(options: JobOptions<Type, Input, Payload, Result>) {
@@ -56,7 +57,7 @@ export class JobDefinition<
   /** Runs the handler on a payload that was parsed. */
   run(payload: Payload, context: JobContext): Result | Promise<Result> {
     if (this.#run === undefined) throw new TypeError(`${this.type} has no handler`)
-    return this.#run(payload, context)
+    return this.#run(payload as never, context)
   }
 
   /**

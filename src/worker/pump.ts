@@ -1,6 +1,6 @@
 import { Backoff } from '../database/backoff.ts'
 import { type Database, isConnectionError } from '../database/database.ts'
-import type { AttemptDirective, ExchangeDirective } from '../database/engine.ts'
+import type { AttemptDirective, ExchangeDirective, RunDirective } from '../database/engine.ts'
 import * as engine from '../database/engine.ts'
 import { FencepostError } from '../errors.ts'
 import type { Logger } from '../telemetry/logger.ts'
@@ -217,20 +217,21 @@ export class Pump {
     results: readonly Attempt[],
     incarnation: number,
   ): number {
-    const { runner } = this.#options
+    const { runner, settler } = this.#options
     const told = new Map<number, AttemptDirective>()
-    const isOurs = incarnation === this.#incarnation
-    let claimed = 0
+    const claimed: RunDirective[] = []
     for (const each of directives) {
-      if (each.directive === 'run') {
-        claimed++
-        if (isOurs) runner.add(each, incarnation)
-      } else if (each.directive === 'drain') this.#options.drain()
+      if (each.directive === 'run') claimed.push(each)
+      else if (each.directive === 'drain') this.#options.drain()
       else told.set(each.job_id, each)
     }
-    this.#options.settler.answered(results, told)
-    if (claimed > 0) this.#options.claimed(claimed)
-    return claimed
+    // Results first: a job whose attempt has just failed may be among those that were claimed.
+    settler.answered(results, told)
+    if (incarnation === this.#incarnation) {
+      for (const job of claimed) runner.add(job, incarnation)
+    }
+    if (claimed.length > 0) this.#options.claimed(claimed.length)
+    return claimed.length
   }
 
   #answered(): void {
