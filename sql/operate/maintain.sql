@@ -8,7 +8,8 @@
 -- locks last no longer than itself.
 --
 -- Returns what each step did, in rows or jobs; no row at all when another maintain() is running.
--- Locks: the advisory lock (housekeeping, 1), tried; then as each step says. Call it in a transaction of its own.
+-- Locks: the advisory lock (housekeeping, 1), tried; then as each step says, none for longer than a second. Call it in
+-- a transaction of its own.
 -- Errors: JE003 outside READ COMMITTED; JE004 after a logical restore, until after_restore() was called.
 create function fencepost.maintain()
 returns table (step text, done bigint, error text)
@@ -16,6 +17,7 @@ language plpgsql
 volatile
 security definer
 set search_path = fencepost_private, pg_temp
+set lock_timeout = '1s'
 as $$
 #variable_conflict use_column
 declare

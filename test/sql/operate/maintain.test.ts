@@ -219,6 +219,7 @@ describe('finished jobs', () => {
     await moveClock(db(), '1 minute')
     await maintain(db()) // it now rests for long
     await db().query(`select fencepost.configure_type($1, keep_finished => '10 seconds')`, [type])
+    await moveClock(db(), '1 second')
     await maintain(db())
     expect(await bodies(type)).toBe(0)
   })
