@@ -216,13 +216,23 @@ describe('sql', () => {
     expect(await json(['sql', statement])).toEqual([
       { n: 1, text: 'é', nothing: null, json: { a: 1 } },
     ])
-    expect((await run(['sql', 'select where false'])).out).toBe('(0 rows)\n')
+    expect((await run(['sql', 'select 1 as n where false'])).out).toBe('(0 rows)\n')
   })
 
   it('runs several statements, from standard input too', async () => {
     const script =
       'create temp table t (a int); insert into t values (1), (2); select sum(a) from t'
     expect(await json(['sql', '-'], { stdin: script })).toEqual([{ sum: 3 }])
+  })
+
+  it('shows every column and every statement', async () => {
+    const script =
+      'create temp table u (a int); insert into u values (1), (2); select 1 as n, 2 as n'
+    const { out } = await run(['sql', script])
+    expect(out).toBe('CREATE\nINSERT 2\nn  n\n1  2\n(1 row)\n')
+    expect(await json(['sql', script])).toEqual([{ n: 1, n_2: 2 }])
+    const notice = await run(['sql', "do $$ begin raise notice 'hear'; end $$"])
+    expect(notice).toMatchObject({ code: 0, err: 'NOTICE: hear\n' })
   })
 
   it('tells what the server refuses', async () => {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Database, isConnectionError } from '../../database/database.ts'
+import type { Database } from '../../database/database.ts'
 import { enqueueMany } from '../../database/engine.ts'
 import { type Example, findExample } from './example.ts'
 import { progressOf } from './progress.ts'
@@ -65,9 +65,10 @@ function workerFor(example: Example, options: ExampleOptions, signal: AbortSigna
       isFirst = false
     },
     async onDeath(how) {
-      screen.say(`The worker died (${how}).`)
       const held = await heldBy(db, WORKER).catch(() => [])
+      screen.say(`The worker died (${how}) with ${held.length} jobs in its hands.`)
       if (held.length > 0) {
+        screen.say('  They go back to the line and run again, under new tokens.')
         watchRecovery(db, held, (line) => screen.say(line), signal).catch(() => {})
       }
     },
@@ -79,15 +80,14 @@ async function watch({ db, screen }: ExampleOptions, signal: AbortSignal): Promi
   let wasDone = false
   while (!signal.aborted) {
     try {
-      const progress = await progressOf(db, 'diamonds.')
+      const progress = await progressOf(db)
       if (progress !== undefined && !(progress.done && wasDone)) {
         screen.progress(progress.line, progress.done)
         if (progress.done) screen.say(DONE)
         wasDone = progress.done
       }
     } catch (error) {
-      if (!isConnectionError(error)) throw error
-      screen.progress(`The database does not answer: ${error.message}`)
+      screen.progress(`The database does not answer: ${(error as Error).message}`)
     }
     await sleep(PERIOD, undefined, { signal }).catch(() => {})
   }
