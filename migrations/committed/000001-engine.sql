@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:d3c59c3aabb38229719baf1139772c4f3e95e7fa
+--! Hash: sha1:1c02799f41424719b92ab5e619ef4f73e8ea7046
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -711,7 +711,7 @@ comment on table fencepost_private.maintain_step is 'The steps of maintain(), in
 comment on column fencepost_private.maintain_step.step is 'Name of the step, as maintain() reports it.';
 comment on column fencepost_private.maintain_step.ordinal is 'Place in the order.';
 comment on column fencepost_private.maintain_step.call is 'The call: a private function that does a bounded amount of work and returns how much it did.';
-comment on column fencepost_private.maintain_step.every is 'How often it runs at most; 0 is every pass.';
+comment on column fencepost_private.maintain_step.every is 'How often it looks for work; 0 is every pass. While it finds some it runs at every pass.';
 comment on column fencepost_private.maintain_step.alone is 'True when it may change tables: a pass in which it did something does nothing else.';
 comment on column fencepost_private.maintain_step.next_at is 'When it is due again.';
 comment on column fencepost_private.maintain_step.last_at is 'When it last ran, for steps that do not run at every pass.';
@@ -720,8 +720,8 @@ comment on column fencepost_private.maintain_step.failures is 'How often in a ro
 comment on column fencepost_private.maintain_step.error is 'Its last error, while failures is above 0.';
 
 insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) values
-  ( 1, 'create_partitions', 'create_partitions()', '10 seconds', true),
-  ( 2, 'drop_partition',    'drop_partition()',    '30 seconds', true),
+  ( 1, 'create_partitions', 'create_partitions()', '1 minute',   true),
+  ( 2, 'drop_partition',    'drop_partition()',    '1 minute',   true),
   ( 3, 'mark_lost',         'mark_lost()',         '0',          false),
   ( 4, 'reclaim',           'reclaim(1000)',       '0',          false),
   ( 5, 'resume_due',        'resume_due(1000)',    '0',          false),
@@ -729,9 +729,9 @@ insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) 
   ( 7, 'refresh_idle_hints', 'refresh_idle_hints()', '0',        false),
   ( 8, 'fold_depth',        'fold_depth()',        '0',          false),
   ( 9, 'fold_outcomes',     'fold_outcomes()',     '0',          false),
-  (10, 'prune_hints',       'prune_hints()',       '10 seconds', false),
-  (11, 'drain_partitions',  'drain_partitions()',  '30 seconds', false),
-  (12, 'clear_partition',   'clear_partition()',   '10 seconds', false),
+  (10, 'prune_hints',       'prune_hints()',       '1 minute',   false),
+  (11, 'drain_partitions',  'drain_partitions()',  '1 minute',   false),
+  (12, 'clear_partition',   'clear_partition()',   '1 minute',   false),
   (13, 'retire_jobs',       'retire_jobs()',       '0',          false),
   (14, 'prune_minutes',     'prune_minutes()',     '1 hour',     false),
   (15, 'prune_workers',     'prune_workers()',     '1 hour',     false);
@@ -4237,7 +4237,7 @@ comment on function fencepost_private.drain_partitions() is 'A step of maintain(
 
 -- Removes finished jobs, one by one, whose keep_finished has passed: walks the bodies by id, p_limit a call, from
 -- where it stopped, up to the first that is too young to have ended long enough ago. Then it rests for a hundredth of
--- the shortest keep_finished, between a second and an hour. Partitions that will soon be dropped whole are passed over.
+-- the shortest keep_finished, at most an hour. Partitions that will soon be dropped whole are passed over.
 -- Returns how many jobs it removed.
 create function fencepost_private.retire_jobs(p_limit int default 1000)
 returns bigint
@@ -4252,7 +4252,8 @@ set jit = off
 as $$
 declare
   v_now     timestamptz := fencepost_private.now();
-  v_from    bigint := (select m.position from maintain_step m where m.step = 'retire_jobs');
+  v_step    maintain_step;
+  v_from    bigint;
   v_least   interval := (select min(t.keep_finished) from job_type t);
   v_most    interval := longest_keep();
   v_skipped int8multirange;
@@ -4260,8 +4261,10 @@ declare
   v_looked  bigint;
   v_retired bigint;
 begin
-  if v_least is null then
-    return 0;      -- no type, no job
+  select m.* into v_step from maintain_step m where m.step = 'retire_jobs';
+  v_from := v_step.position;
+  if v_least is null or v_from = 0 and v_step.last_at > v_now - least(interval '1 hour', v_least / 100) then
+    return 0;      -- no type, hence no job; or it rests
   end if;
   select coalesce(range_agg(int8range(p.first_id, p.end_id)), '{}') into v_skipped
   from partitions('job') p
@@ -4290,14 +4293,9 @@ begin
   )
   select (select max(o.id) from old o), (select count(*) from old o where o.is_old), (select count(*) from retired) into v_last, v_looked, v_retired;
 
-  if v_looked = p_limit then
-    update maintain_step m set position = v_last where m.step = 'retire_jobs';
-  else
-    update maintain_step m
-    set position = 0,
-        next_at = v_now + greatest(interval '1 second', least(interval '1 hour', v_least / 100))
-    where m.step = 'retire_jobs';
-  end if;
+  update maintain_step m
+  set position = case when v_looked = p_limit then v_last else 0 end, last_at = v_now
+  where m.step = 'retire_jobs';
   return v_retired;
 end
 $$;
@@ -4472,15 +4470,17 @@ comment on function fencepost_private.prune_workers() is 'A step of maintain(): 
 --! Included operate/maintain.sql
 -- All housekeeping, in small bounded steps: promotes delayed jobs, takes back the work of lost workers, resumes what
 -- is due, folds counters, removes what is old, keeps partitions ahead. Any worker calls it each second; a scheduler or
--- a person may. It costs next to nothing when there is nothing to do, and writes nothing then, but for a mark every
--- few seconds.
+-- a person may. It costs next to nothing when there is nothing to do, and writes nothing then, but for a mark each
+-- minute.
 --
 -- The steps are the rows of maintain_step. One that fails does not stop the others: its error is shown and the step
--- backs off. A step that changes tables (creating or dropping a partition) is the only one of its pass, so that its
--- locks last no longer than itself.
+-- backs off. Those that look for work once a minute or an hour run at every pass while they find some. A step that
+-- changes tables (creating or dropping a partition) is the only one of its pass, so that its locks last no longer
+-- than itself.
 --
 -- Returns what each step did, in rows or jobs; no row at all when another maintain() is running.
--- Locks: the advisory lock (housekeeping, 1), tried; then as each step says. Call it in a transaction of its own.
+-- Locks: the advisory lock (housekeeping, 1), tried; then as each step says, none for longer than a second. Call it in
+-- a transaction of its own.
 -- Errors: JE003 outside READ COMMITTED; JE004 after a logical restore, until after_restore() was called.
 create function fencepost.maintain()
 returns table (step text, done bigint, error text)
@@ -4488,6 +4488,7 @@ language plpgsql
 volatile
 security definer
 set search_path = fencepost_private, pg_temp
+set lock_timeout = '1s'
 as $$
 #variable_conflict use_column
 declare
@@ -4522,7 +4523,7 @@ begin
       where m.step = v_step.step;
     elsif v_step.every > '0' or v_step.failures > 0 then
       update maintain_step m
-      set failures = 0, error = null, last_at = v_now, next_at = greatest(m.next_at, v_now + m.every)
+      set failures = 0, error = null, last_at = v_now, next_at = case when done > 0 then '-infinity' else v_now + m.every end
       where m.step = v_step.step;
     end if;
     exit when v_step.alone and done > 0;
@@ -4761,9 +4762,6 @@ begin
   from unnest(v_changed) as c(name);
   if 'max_running' = any (v_changed) then
     perform wake(array[p_type.type_id]);
-  end if;
-  if 'keep_finished' = any (v_changed) then
-    update maintain_step m set next_at = '-infinity' where m.step = 'retire_jobs' and m.next_at > v_now;
   end if;
   return true;
 end
@@ -6004,7 +6002,7 @@ begin
          'Delayed jobs, retries and the work of lost workers wait for it.',
          'A running worker calls it each second. Without workers: select * from fencepost.maintain(); from a scheduler.', 'maintain'
   from maintain_step m
-  where m.step = 'create_partitions' and coalesce(m.last_at, '-infinity') < p_now - interval '1 minute'
+  where m.step = 'create_partitions' and coalesce(m.last_at, '-infinity') < p_now - interval '3 minutes'
   union all
   select case when m.failures >= 20 then 'error' else 'warning' end, format('the step %s of maintain() failed %s times in a row: %s', m.step, m.failures, m.error),
          'What it does is not done.',
