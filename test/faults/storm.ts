@@ -59,7 +59,7 @@ export class Storm {
       const { crew, ttl } = this.#targets
       const index = this.#anyone()
       crew.pause(index)
-      await sleep(ttl * 1.5)
+      await sleep(ttl * 2.5)
       crew.resume(index)
     },
 
