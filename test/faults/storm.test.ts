@@ -20,9 +20,9 @@ import { Storm } from './storm.ts'
 /** How long the storm rages, in s. */
 const SECONDS = Number(process.env.FENCEPOST_FAULTS_SECONDS ?? 45)
 const CREW = 3
-const TTL = 2
+const TTL = 3
 /** The most jobs that wait. */
-const BACKLOG = 2_000
+const BACKLOG = 1_000
 /** How many of each type among sixty jobs. */
 const MIX = { quick: 40, transfer: 12, flaky: 5, hopeless: 1, slow: 1, stubborn: 1 }
 const TYPES = Object.keys(MIX)
