@@ -60,6 +60,9 @@ export function engineTable(_results, scenario) {
         spread(summary(of('plain', step))),
         spread(share(step)),
       ]),
+      ...['engine', 'plain'].map(
+        (side) => `${summary(of(side, 'cpuPerJob')).median.toFixed(1)} µs`,
+      ),
     ]
   })
   return table(
@@ -71,6 +74,8 @@ export function engineTable(_results, scenario) {
       'exchange, jobs/s',
       'the same rows',
       'ratio',
+      'server CPU a job in exchange',
+      'the same rows',
     ],
     rows,
   )
