@@ -1,5 +1,5 @@
 import { summary } from '../lib/stats.mjs'
-import { rate, referenceOf, spread, summaryOf, table } from './figures.mjs'
+import { micros, rate, referenceOf, spread, summaryOf, table } from './figures.mjs'
 
 /** What bounds any queue on this server: plain rows in batches, and one by one. */
 export function floorTable(results, scenario) {
@@ -60,9 +60,7 @@ export function engineTable(_results, scenario) {
         spread(summary(of('plain', step))),
         spread(share(step)),
       ]),
-      ...['engine', 'plain'].map(
-        (side) => `${summary(of(side, 'cpuPerJob')).median.toFixed(1)} µs`,
-      ),
+      ...['engine', 'plain'].map((side) => micros(summary(of(side, 'cpuPerJob'))?.median)),
     ]
   })
   return table(

@@ -2,6 +2,7 @@ import { engineTable, floorTable } from './bounds.mjs'
 import {
   advantage,
   contests,
+  micros,
   rate,
   referenceOf,
   roundsOf,
@@ -122,8 +123,6 @@ function part(scenario, name, each, format) {
   const figure = summaryOf(scenario, name, each)
   return figure === undefined ? '–' : format(figure.median)
 }
-
-const micros = (value) => `${value.toFixed(1)} µs`
 
 function coresBusy(scenario, name) {
   const parts = ['workerCpu', 'serverCpu'].map((each) => summaryOf(scenario, name, each))
