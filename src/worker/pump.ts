@@ -291,8 +291,9 @@ export class Pump {
   /** Tells those who wait for it how things stand. */
   #announce(): void {
     const { outbox, idle } = this.#options
-    const { room } = this.#capacity()
-    if (this.#closed || room <= 0) {
+    // What a round under way has asked for is free until it answers: a look alone keeps nobody awake.
+    const free = this.#capacity().room + (this.#claiming ? this.#asked : 0)
+    if (this.#closed || free <= 0) {
       for (const resolve of this.#lookers.splice(0)) resolve(true)
     }
     if (this.#closed || this.#asked === 0) {
@@ -302,7 +303,7 @@ export class Pump {
       for (const resolve of this.#flushers.splice(0)) resolve()
     }
     const isRunning = !this.#closed && !this.#paused && this.#incarnation !== undefined
-    const isIdle = isRunning && this.#dry && room > 0
+    const isIdle = isRunning && this.#dry && free > 0
     if (isIdle === this.#isIdle) return
     this.#isIdle = isIdle
     idle(isIdle)
