@@ -93,6 +93,7 @@ export class Fencepost implements AsyncDisposable {
     const { url, database, max, prepare, applicationName } = options
     if ((url === undefined) === (database === undefined)) {
       throw new FencepostError('JE003', 'Fencepost: give it either url or database', {
+        detail: url === undefined ? 'received neither' : 'received both',
         hint: 'For example new Fencepost({ url: process.env.DATABASE_URL }).',
       })
     }

@@ -87,6 +87,7 @@ export function typeOf(job: JobDefinition | string): string {
     'a job is a definition of defineJob() or the name of its type',
     {
       detail: `received ${shown(job)}`,
+      hint: "For example 'email.send'.",
     },
   )
 }

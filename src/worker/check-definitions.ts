@@ -20,7 +20,12 @@ export function checkDefinitions(
   }
   for (const definition of definitions) {
     const problem = problemOf(definition, byType)
-    if (problem !== undefined) throw new FencepostError('JE003', `worker: ${problem}`)
+    if (problem !== undefined) {
+      throw new FencepostError('JE003', `worker: ${problem}`, {
+        detail: `received ${definitions.map((each) => each?.type ?? shown(each)).join(', ')}`,
+        hint: 'Each type once, made by defineJob() with a run function.',
+      })
+    }
     byType.set(definition.type, definition)
   }
   return byType
@@ -30,10 +35,8 @@ function problemOf(
   definition: JobDefinition,
   others: ReadonlyMap<string, JobDefinition>,
 ): string | undefined {
-  if (!(definition instanceof JobDefinition))
-    return `${shown(definition)} is no definition: use defineJob()`
-  if (!definition.canRun)
-    return `${definition.type} has no handler: give defineJob() a run function`
+  if (!(definition instanceof JobDefinition)) return `${shown(definition)} is no definition`
+  if (!definition.canRun) return `${definition.type} has no handler`
   if (others.has(definition.type)) return `${definition.type} is defined twice`
   return undefined
 }

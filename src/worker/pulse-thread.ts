@@ -58,6 +58,9 @@ function hear(news: BlockNews | undefined): void {
   else port?.postMessage({ kind: 'blocked', types, ms } satisfies PulseNews)
 }
 
+/** The standard error of the process: a thread has none of its own. */
+const STDERR = 2
+
 /** Past the logger, which lives on the thread that is blocked, perhaps for ever. */
 function warn({ types, ms }: BlockNews): void {
   const line = {
@@ -69,7 +72,7 @@ function warn({ types, ms }: BlockNews): void {
     msg: `the event loop is blocked, probably by ${types.join(' or ') || 'code outside of handlers'}; heartbeats go on`,
   }
   try {
-    writeSync(process.stderr.fd, `${JSON.stringify(line)}\n`)
+    writeSync(STDERR, `${JSON.stringify(line)}\n`)
   } catch {
     // Nobody reads standard error.
   }

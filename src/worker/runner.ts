@@ -18,6 +18,8 @@ export interface RunnerOptions {
   readonly watch: LoopWatch
   /** A handler has ended, and its attempt must be settled, or was settled by a statement of its own. */
   readonly ended: (attempt: Attempt) => void
+  /** A slot was taken from a handler that does not stop. */
+  readonly freed: () => void
   /** An attempt is known to be lost. */
   readonly lost: (attempt: Attempt) => void
 }
@@ -165,6 +167,7 @@ export class Runner implements AttemptHost {
     attempt.detached = true
     this.#free(attempt)
     this.run()
+    this.#options.freed()
   }
 
   #start(attempt: Attempt): void {

@@ -43,6 +43,7 @@ export class Sleeper {
   #closed = false
   #groups: readonly number[] | undefined
   #running: Promise<void> | undefined
+  #unlocking: Promise<void> | undefined
 
   constructor(options: SleeperOptions) {
     this.#options = options
@@ -102,6 +103,7 @@ export class Sleeper {
     if (load.perWindow() >= BUSY && (await this.#bell.wait(LINGER))) return
     this.#groups ??= await engine.wakeGroups(db, types)
     const groups = this.#groups
+    await this.#unlocking
     await engine.sleepLock(session, groups)
     try {
       const { horizon, pending } = await engine.sleepHorizon(db)
@@ -109,7 +111,7 @@ export class Sleeper {
       await this.#wait(horizon, pending)
     } finally {
       // Who wakes need not wait for that; when the session is gone, so is the lock.
-      engine.sleepUnlock(session, groups).catch(() => {})
+      this.#unlocking = engine.sleepUnlock(session, groups).catch(() => {})
     }
   }
 

@@ -2,6 +2,7 @@ import { connect, type Database } from '../database/database.ts'
 import * as engine from '../database/engine.ts'
 import { Listener } from '../database/listener.ts'
 import type { JobDefinition } from '../definitions/define-job.ts'
+import { FencepostError } from '../errors.ts'
 import { createLogger, type Logger } from '../telemetry/logger.ts'
 import type { Attempt } from './attempt.ts'
 import { checkDefinitions } from './check-definitions.ts'
@@ -49,6 +50,8 @@ export interface WorkerSlots {
 
 /** Handlers of a stopping worker that were told to stop have so long to do it, in ms. */
 const STOPPING = 1_000
+/** How long the cancellation of a job that is not here yet is kept, in ms. */
+const EARLY = 5_000
 /** How long a stopping worker tries to send what it has, in ms. */
 const FLUSHING = 5_000
 
@@ -83,6 +86,7 @@ export class Worker implements AsyncDisposable {
     released: 0,
     lost: 0,
   }
+  readonly #cancelledEarly = new Set<number>()
   #state: WorkerState = 'new'
   #incarnation: number | undefined
   #starting: Promise<void> | undefined
@@ -133,6 +137,7 @@ export class Worker implements AsyncDisposable {
       definitions: byType,
       watch: this.#pulse.watch,
       ended: (attempt) => this.#ended(attempt),
+      freed: () => this.#pump.poke(),
       lost: (attempt) => this.#report(attempt, 'lost'),
     })
     const settler = new Settler({
@@ -154,6 +159,7 @@ export class Worker implements AsyncDisposable {
       claimed: (count) => {
         this.#counters.claimed += count
         this.#sleeper.found()
+        if (this.#cancelledEarly.size > 0) this.#cancelEarly()
       },
       incarnationLost: (incarnation) => this.#incarnationLost(incarnation),
       drain: () => this.#drain(),
@@ -196,7 +202,8 @@ export class Worker implements AsyncDisposable {
   /**
    * Declares its types, registers, and begins to work. Waits for a database that does not answer.
    *
-   * @throws FencepostError JE003 for settings that the engine refuses, JE011 when the schema is too old or too new
+   * @throws FencepostError JE003 for settings that the engine refuses, JE011 when the
+   *   schema is too old or too new, JE004 when it was stopped before
    */
   start(): Promise<void> {
     this.#starting ??= this.#start()
@@ -218,6 +225,12 @@ export class Worker implements AsyncDisposable {
   }
 
   async #start(): Promise<void> {
+    if (this.#stopping !== undefined) {
+      throw new FencepostError('JE004', 'this worker was stopped', {
+        detail: `its state is ${this.#state}`,
+        hint: 'Make another one with Fencepost.worker().',
+      })
+    }
     this.#state = 'starting'
     try {
       await this.#registration.declare()
@@ -331,6 +344,19 @@ export class Worker implements AsyncDisposable {
     for (const job of jobs) {
       const attempt = this.#runner.find(job)
       if (attempt !== undefined) this.#runner.abort(attempt, 'cancelled')
+      else this.#cancelledEarly.add(job)
+    }
+    // Those that are not on their way to us have ended.
+    setTimeout(() => this.#cancelledEarly.clear(), EARLY).unref()
+  }
+
+  /** Jobs whose cancellation arrived before they did. */
+  #cancelEarly(): void {
+    for (const job of this.#cancelledEarly) {
+      const attempt = this.#runner.find(job)
+      if (attempt === undefined) continue
+      this.#cancelledEarly.delete(job)
+      this.#runner.abort(attempt, 'cancelled')
     }
   }
 
