@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
+import { onTestFinished } from 'vitest'
 import { runCli } from '../../src/cli/run.ts'
 import { styleFor, type Terminal } from '../../src/cli/terminal.ts'
 
@@ -59,6 +60,7 @@ export function spawnCli(args: readonly string[], env: Readonly<Record<string, s
     },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
+  onTestFinished(() => void child.kill('SIGKILL')) // should the test have failed before its end
   let out = ''
   let err = ''
   child.stdout.setEncoding('utf8').on('data', (text) => {
