@@ -37,7 +37,8 @@ export async function startExample(options: ExampleOptions): Promise<AsyncDispos
   const { type, payload, key } = example.start
   await enqueueMany(db, [{ type, payload, idempotency_key: key }])
   const ending = new AbortController()
-  const worker = workerFor(example, options, ending.signal)
+  const isDone = (await progressOf(db))?.done ?? false
+  const worker = workerFor(example, options, isDone, ending.signal)
   worker.start()
   const watching = watch(options, ending.signal)
   return {
@@ -49,7 +50,12 @@ export async function startExample(options: ExampleOptions): Promise<AsyncDispos
   }
 }
 
-function workerFor(example: Example, options: ExampleOptions, signal: AbortSignal): WorkerProcess {
+function workerFor(
+  example: Example,
+  options: ExampleOptions,
+  isDone: boolean,
+  signal: AbortSignal,
+): WorkerProcess {
   const { db, url, directory, env, screen } = options
   let isFirst = true
   return new WorkerProcess({
@@ -57,9 +63,12 @@ function workerFor(example: Example, options: ExampleOptions, signal: AbortSigna
     env: { DIAMONDS_PAUSE: PAUSE, ...env, DATABASE_URL: url },
     directory,
     onStart(pid) {
+      const now = isDone
+        ? 'waits for work: the diamonds of the example are loaded already.'
+        : 'loads 53,940 diamonds, four chunks at a time.'
       screen.say(
         isFirst
-          ? `A worker (process ${pid}) loads 53,940 diamonds, four chunks at a time. Try: kill -9 ${pid}`
+          ? `A worker (process ${pid}) ${now} Try: kill -9 ${pid}`
           : `Another worker was started (process ${pid}).`,
       )
       isFirst = false
