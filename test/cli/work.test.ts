@@ -100,3 +100,22 @@ describe('fencepost work', () => {
     expect(err).toMatch(/^error JE003: .*concurrency/)
   })
 })
+
+describe('fencepost serve', () => {
+  it('answers until it is asked to end', async () => {
+    const server = spawnCli(['serve', '--port', '0'], { DATABASE_URL: database.url })
+    const [, url] = await server.says(/"url":"(http:[^"]+)"/)
+    expect((await fetch(`${url}/ready`)).status).toBe(200)
+    server.child.kill('SIGTERM')
+    expect(await server.ended).toMatchObject({ code: 0, err: '' })
+  })
+
+  it('says when its port is taken, and does not listen for others by mistake', async () => {
+    const first = spawnCli(['serve', '--port', '0'], { DATABASE_URL: database.url })
+    const [, port = ''] = await first.says(/"url":"http:[^"]+:(\d+)"/)
+    const second = await spawnCli(['serve', '--port', port], { DATABASE_URL: database.url }).ended
+    expect(second).toMatchObject({ code: 1, err: expect.stringContaining('EADDRINUSE') })
+    const open = await spawnCli(['serve', '--host', '0.0.0.0'], { DATABASE_URL: database.url }).ended
+    expect(open).toMatchObject({ code: 1, err: expect.stringContaining('JE009') })
+  })
+})
