@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { moveClock, restoreClock } from '../../support/clock.ts'
+import { freezeClock, moveClock, restoreClock } from '../../support/clock.ts'
 import {
   claim,
   claimOne,
@@ -235,6 +235,7 @@ describe('a worker that claims by its name', () => {
   it('writes its row no more than now and then, however its types alternate', async () => {
     const versions = () =>
       one<string>(db(), `select ctid::text from fencepost_private.worker where name = 'fickle'`)
+    await freezeClock(db())
     for (const type of ['a', 'b', 'c']) await claim(db(), type, 1, 'fickle')
     const before = await versions()
     for (let n = 0; n < 12; n++) await claim(db(), ['a', 'b', 'c'][n % 3] as string, 1, 'fickle')
@@ -243,6 +244,19 @@ describe('a worker that claims by its name', () => {
     await moveClock(db(), '15 s')
     await claim(db(), 'b', 1, 'fickle')
     expect((await workers('fickle'))[0]?.types).toEqual(['b'])
+    await restoreClock(db())
+  })
+
+  it('has its whole ttl from a claim on, also when it never calls heartbeat', async () => {
+    const type = freshType()
+    await claim(db(), type, 0, 'quiet')
+    await moveClock(db(), '8 s')
+    const job = await started(db(), type, {}, 'quiet')
+    for (const pause of ['9 s', '16 s']) {
+      await moveClock(db(), pause)
+      await maintain(db())
+    }
+    await complete(db(), job)
     await restoreClock(db())
   })
 
