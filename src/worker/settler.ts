@@ -1,3 +1,4 @@
+import { Backoff } from '../database/backoff.ts'
 import type { Database } from '../database/database.ts'
 import type { AttemptDirective, Verdict } from '../database/engine.ts'
 import * as engine from '../database/engine.ts'
@@ -5,6 +6,7 @@ import type { Logger } from '../telemetry/logger.ts'
 import type { Attempt } from './attempt.ts'
 import { plainFailure } from './failure.ts'
 import type { Outbox } from './outbox.ts'
+import { isTransient } from './refusals.ts'
 import { failedOutcome, type ReportedOutcome } from './report.ts'
 import type { Runner } from './runner.ts'
 
@@ -71,9 +73,8 @@ export class Settler {
 
   /** Refused, but it may have been accepted before: the history knows. */
   async #resolveDoubt(attempt: Attempt): Promise<void> {
-    const { db, runner, settled } = this.#options
-    const { job_id, token } = attempt.job
-    const outcome = await engine.attemptOutcome(db, job_id, token).catch(() => undefined)
+    const { runner, settled } = this.#options
+    const outcome = await this.#outcomeOf(attempt)
     switch (outcome) {
       case 'completed':
       case 'failed':
@@ -86,7 +87,24 @@ export class Settler {
         runner.lose(attempt)
     }
   }
+
+  /** What the history says of an attempt; undefined when it does not know, or does not answer. */
+  async #outcomeOf({ job }: Attempt): Promise<engine.AttemptOutcome | null | undefined> {
+    const backoff = new Backoff()
+    for (let tries = TRIES; tries > 0; tries--) {
+      try {
+        return await engine.attemptOutcome(this.#options.db, job.job_id, job.token)
+      } catch (error) {
+        if (!isTransient(error)) break
+        await backoff.wait()
+      }
+    }
+    return undefined
+  }
 }
+
+/** How often the history is asked, when connections keep breaking. */
+const TRIES = 8
 
 /** Puts something simpler in the place of a result that was refused; false when it is simple already. */
 function replace(attempt: Attempt, error: Error): boolean {

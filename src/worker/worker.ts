@@ -377,16 +377,14 @@ export class Worker implements AsyncDisposable {
     await this.#giveBack()
     await within(this.#runner.whenIdle(), left())
     await this.#endHandlers()
-    await within(this.#pump.whenFlushed(), FLUSHING)
+    const isFlushed = await within(this.#pump.whenFlushed(), FLUSHING)
     if (this.#outbox.size > 0) {
-      this.#log.error(
-        { jobs: this.#outbox.size },
-        'results could not be sent; these jobs run again',
-      )
+      const { size: jobs } = this.#outbox
+      this.#log.error({ jobs }, 'results could not be sent; these jobs run again')
     }
-    await this.#sayGoodbye()
     this.#pump.close()
     await Promise.all([this.#pulse.stop(), this.#listener?.close(), this.#sleeper.close()])
+    await this.#sayGoodbye(isFlushed ? FLUSHING : STOPPING)
     if (this.#rounds !== this.#db) await this.#rounds.close()
     this.#state = 'stopped'
     this.#resolveStopped()
@@ -416,11 +414,11 @@ export class Worker implements AsyncDisposable {
     }
   }
 
-  async #sayGoodbye(): Promise<void> {
+  async #sayGoodbye(timeout: number): Promise<void> {
     const incarnation = this.#incarnation
     if (incarnation === undefined) return
     await engine
-      .stopWorker(this.#db, incarnation, { timeout: FLUSHING })
+      .stopWorker(this.#db, incarnation, { timeout })
       .catch((error) => this.#log.warn({ error }, 'the worker could not say goodbye'))
   }
 }
