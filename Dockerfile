@@ -4,7 +4,9 @@ WORKDIR /fencepost
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
 COPY . .
-RUN npm run build && npm prune --omit=dev --ignore-scripts
+# The example's data is a development dependency, and stays.
+RUN npm run build && cp -r node_modules/@observablehq /data && npm prune --omit=dev --ignore-scripts \
+  && cp -r /data node_modules/@observablehq
 
 FROM node:24-bookworm-slim
 WORKDIR /fencepost
@@ -13,7 +15,6 @@ COPY --from=build /fencepost/package.json ./
 COPY --from=build /fencepost/node_modules ./node_modules
 COPY --from=build /fencepost/dist ./dist
 COPY --from=build /fencepost/migrations/committed ./migrations/committed
-COPY --from=build /fencepost/examples ./examples
 USER node
 EXPOSE 3773
 ENTRYPOINT ["node", "dist/cli/main.js"]

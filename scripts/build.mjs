@@ -1,4 +1,5 @@
-// Compiles src/ into dist/ and writes dist/fencepost.sql, the whole schema as one script for psql.
+// Compiles src/ into dist/ and examples/ into dist/examples/, and writes dist/fencepost.sql, the whole schema as one
+// script for psql.
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs'
@@ -9,10 +10,12 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const SOURCES = [
   'src',
+  'examples',
   'migrations/committed',
   'scripts/build.mjs',
   'tsconfig.json',
   'tsconfig.build.json',
+  'tsconfig.examples.json',
 ]
 /** Written last, so that its age is the age of the build. */
 const STAMP = path.join(root, 'dist/fencepost.sql')
@@ -28,11 +31,13 @@ export function stale() {
 export async function build() {
   const tsc = path.join(root, 'node_modules/typescript/bin/tsc')
   const started = Date.now() / 1000
-  const result = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], {
-    cwd: root,
-    stdio: 'inherit',
-  })
-  if (result.status !== 0) throw new Error('The build failed; the compiler says why above.')
+  for (const project of ['tsconfig.build.json', 'tsconfig.examples.json']) {
+    const result = spawnSync(process.execPath, [tsc, '-p', project], {
+      cwd: root,
+      stdio: 'inherit',
+    })
+    if (result.status !== 0) throw new Error('The build failed; the compiler says why above.')
+  }
   const { fullScript } = await import(
     `${pathToFileURL(path.join(root, 'dist/database/migrations.js')).href}?${started}`
   )

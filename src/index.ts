@@ -1,1 +1,48 @@
-export {}
+// What the package offers. Everything else may change with any release.
+
+export {
+  type EnqueuedJob,
+  Fencepost,
+  type FencepostOptions,
+  type Job,
+  type JobAttempt,
+  type JobEvent,
+  type JobFilter,
+  type JobReason,
+  type MatchingOptions,
+  type TypeStats,
+  type WorkerInfo,
+} from './client/fencepost.ts'
+export type { EnqueueOptions, JobRequest, TransactionOption } from './client/new-job.ts'
+export type { TransactionHandle } from './database/adopt.ts'
+export {
+  ConnectionLostError,
+  connect,
+  type Database,
+  DatabaseError,
+  type DatabaseOptions,
+  isConnectionError,
+  json,
+  QueryAbortedError,
+  type Queryable,
+  type QueryOptions,
+  QueryTimeoutError,
+} from './database/database.ts'
+export { type MigrateOptions, type MigrateResult, migrate } from './database/migrate.ts'
+export {
+  defineJob,
+  type Handler,
+  JobDefinition,
+  type JobOptions,
+} from './definitions/define-job.ts'
+export type { Duration } from './definitions/duration.ts'
+export type { Schema } from './definitions/schema.ts'
+export type { RetryPolicy, TypeSettings } from './definitions/settings.ts'
+export { type ErrorCode, errorCatalogue, FencepostError } from './errors.ts'
+export { createLogger, type Logger, type LoggerOptions, silentLogger } from './telemetry/logger.ts'
+export { type AbortCause, AttemptAbortedError } from './worker/abort.ts'
+export type { JobContext } from './worker/context.ts'
+export { PermanentError, RetryError } from './worker/failure.ts'
+export type { StopOptions, WorkerOptions } from './worker/options.ts'
+export type { AttemptReport, ReportedOutcome } from './worker/report.ts'
+export type { Worker, WorkerCounters, WorkerSlots, WorkerState } from './worker/worker.ts'

@@ -29,6 +29,7 @@ export function checkOptions(
     if (problem === undefined) continue
     throw new FencepostError('JE003', `${what}: ${name} ${problem}`, {
       detail: `received ${name} = ${shown(value)}`,
+      hint: 'Leave it out for its default.',
     })
   }
 }

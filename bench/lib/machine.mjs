@@ -49,6 +49,13 @@ export function cpuMsOfTree(pid) {
   return (ticks / CLOCK_TICKS_PER_SECOND) * 1000
 }
 
+/** CPU time in ms that all programs together have used since the machine started. */
+export function cpuMsOfMachine() {
+  return os
+    .cpus()
+    .reduce((sum, { times: { user, nice, sys, irq } }) => sum + user + nice + sys + irq, 0)
+}
+
 function statOf(pid) {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8')

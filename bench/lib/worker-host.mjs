@@ -27,9 +27,11 @@ export class WorkerHost {
       times,
       whenExpected: () => this.#tell('handled', { at: now() }),
     })
-    this.#cpuBefore = process.cpuUsage()
     const startedAt = now()
-    const handle = ({ n }) => this.#tally.handle(n)
+    const handle = ({ n }) => {
+      this.#cpuBefore ??= process.cpuUsage()
+      this.#tally.handle(n)
+    }
     this.#worker = await this.#system.worker(place, { settings, handle })
     if (progressEvery !== undefined) {
       this.#progress = setInterval(() => {
@@ -39,6 +41,7 @@ export class WorkerHost {
     return { startedAt }
   }
 
+  /** What the handler saw, and the CPU time of the whole process since its first job. */
   report() {
     const { user, system } = process.cpuUsage(this.#cpuBefore)
     return {

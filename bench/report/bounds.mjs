@@ -1,5 +1,5 @@
 import { summary } from '../lib/stats.mjs'
-import { rate, referenceOf, spread, summaryOf, table } from './figures.mjs'
+import { micros, rate, referenceOf, spread, summaryOf, table } from './figures.mjs'
 
 /** What bounds any queue on this server: plain rows in batches, and one by one. */
 export function floorTable(results, scenario) {
@@ -60,6 +60,7 @@ export function engineTable(_results, scenario) {
         spread(summary(of('plain', step))),
         spread(share(step)),
       ]),
+      ...['engine', 'plain'].map((side) => micros(summary(of(side, 'cpuPerJob'))?.median)),
     ]
   })
   return table(
@@ -71,6 +72,8 @@ export function engineTable(_results, scenario) {
       'exchange, jobs/s',
       'the same rows',
       'ratio',
+      'server CPU a job in exchange',
+      'the same rows',
     ],
     rows,
   )

@@ -33,6 +33,8 @@ export const rate = (value) => Math.round(value).toLocaleString('en')
 export const short = (value) =>
   value >= 100 ? rate(value) : value >= 10 ? value.toFixed(1) : value.toFixed(2)
 
+export const micros = (value) => (value === undefined ? '–' : `${value.toFixed(1)} µs`)
+
 /** A median with its spread: `48,089 (46,926…49,252)`. */
 export const spread = (figure, format = short) =>
   figure === undefined

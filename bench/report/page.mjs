@@ -1,8 +1,10 @@
+import { median } from '../lib/stats.mjs'
 import {
   advantage,
   contests,
   queuesOf,
   referenceOf,
+  roundsOf,
   spread,
   summaryOf,
   table,
@@ -31,10 +33,21 @@ export function page(results) {
   ].join('\n\n')}\n`
 }
 
-function intro({ machine, stores, rounds, startedAt }, reference) {
+function intro(results, reference) {
+  const { machine, stores, rounds, startedAt } = results
   return `${reference.title} beside other job queues: one machine (${machine.cores} cores, ${machine.memoryGb} GB, ${machine.system}), one run (${startedAt.slice(0, 10)}), one PostgreSQL ${stores.postgres} with fsync on for all who use it. Clients and server share the cores. The disk makes 8 kB durable in ${machine.syncMs.toFixed(2)} ms.
 
-The systems take turns: each round plays every system once, in a database of its own, starting with another one each time. A figure is the median of ${rounds} rounds, with the lowest and the highest in brackets. **Ratios are the figures to read**: they are taken within a round, so that what the machine does at that moment meets both sides. They travel to other machines better than rates do.`
+The systems take turns: each round plays every system once, in a database of its own, starting with another one each time. A figure is the median of ${rounds} rounds, with the lowest and the highest in brackets. **Ratios are the figures to read**: they are taken within a round, so that what the machine does at that moment meets both sides. They travel to other machines better than rates do.${disturbance(results)}`
+}
+
+/** Said when other programs took so much of the machine that its figures are those of a busy one. */
+function disturbance(results) {
+  const drain = results.scenarios.find(({ name }) => name === 'drain')
+  if (drain === undefined) return ''
+  const all = queuesOf(results).flatMap(({ name }) => roundsOf(drain, name, 'othersCpu'))
+  const taken = median(all.filter(Number.isFinite))
+  if (taken === undefined || taken < 0.3) return ''
+  return ` **The machine was not quiet**: other programs used ${taken.toFixed(1)} of its cores meanwhile, so rates are low and spreads are wide.`
 }
 
 function glance(results, reference) {
@@ -81,7 +94,7 @@ function comparable(results) {
   return [
     'The systems do not do the same work for a job. What remains of a finished one:',
     table(['system', 'what it keeps'], rows),
-    'Redis holds everything in memory and, synced each second, acknowledges a job before it is safe; the Postgres queues acknowledge after fsync. Batches in a worker’s own memory make drains faster and a crash costlier: every job that was fetched waits for its timeout. Peers run at the fastest settings that we found, starting from the ones they publish (`npm run bench -- --tune NAME` shows the search), also where a careful operator would choose smaller batches.',
+    'Logs of single jobs are off for all. Redis holds everything in memory and, synced each second, acknowledges a job before it is safe; the Postgres queues acknowledge after fsync. Batches in a worker’s own memory make drains faster and a crash costlier: every job that was fetched waits for its timeout. Peers run at the fastest settings that we found, starting from the ones they publish (`npm run bench -- --tune NAME` shows the search), also where a careful operator would choose smaller batches.',
     ...missing,
   ].join('\n\n')
 }

@@ -2,6 +2,7 @@ import { engineTable, floorTable } from './bounds.mjs'
 import {
   advantage,
   contests,
+  micros,
   rate,
   referenceOf,
   roundsOf,
@@ -55,8 +56,9 @@ function rateTable(results, scenario) {
     [scenario.unit, (name) => spread(summaryOf(scenario, name))],
     [`${reference.title} ÷ it`, (name) => ratioCell(scenario, reference, name)],
     ['log bytes a job', (name) => part(scenario, name, 'logBytesPerJob', rate)],
-    ['cores: worker', (name) => part(scenario, name, 'workerCpu', short)],
-    ['cores: server', (name) => part(scenario, name, 'serverCpu', short)],
+    ['CPU a job, worker', (name) => part(scenario, name, 'workerCpuPerJob', micros)],
+    ['CPU a job, server', (name) => part(scenario, name, 'serverCpuPerJob', micros)],
+    ['cores busy', (name) => coresBusy(scenario, name)],
     ['what limits it', (name) => limit(results, scenario, name)],
   ].filter(([, cell], index) => index < 3 || names.some((name) => cell(name) !== '–'))
   return table(
@@ -122,6 +124,11 @@ function part(scenario, name, each, format) {
   return figure === undefined ? '–' : format(figure.median)
 }
 
+function coresBusy(scenario, name) {
+  const parts = ['workerCpu', 'serverCpu'].map((each) => summaryOf(scenario, name, each))
+  return parts.includes(undefined) ? '–' : parts.map(({ median }) => median.toFixed(2)).join(' + ')
+}
+
 /** Read from where the time went: a worker is one thread, and the machine has so many cores. */
 function limit(results, scenario, name) {
   const [worker, server] = ['workerCpu', 'serverCpu'].map((each) => summaryOf(scenario, name, each))
@@ -129,6 +136,7 @@ function limit(results, scenario, name) {
   const { cores } = results.machine
   if (worker.median > 0.85) return 'the worker’s one thread'
   if (worker.median + server.median > 0.85 * cores) return `all ${cores} cores are busy`
-  if (roundsOf(scenario, name).length === 0) return '–'
+  const others = summaryOf(scenario, name, 'othersCpu')?.median ?? 0
+  if (worker.median + server.median + others > 0.85 * cores) return 'other programs on the machine'
   return 'waiting: round trips, locks, the disk'
 }

@@ -19,7 +19,7 @@ export const engine = {
   suits: (system) => system.name === 'engine',
 
   async round(stage, system, { jobs, batches }) {
-    return await stage.with(system, async ({ place, settle }) => {
+    return await stage.with(system, async ({ place, settle, costs }) => {
       const client = await connect(place.url)
       const sides = { engine: await engineSide(client), plain: await plainSide(client) }
       const cases = []
@@ -30,7 +30,10 @@ export const engine = {
         for (const [name, side] of Object.entries(sides)) {
           const enqueue = await enqueueAll(side, count, batch)
           await settle()
-          rates[name] = { enqueue, drain: await drainAll(side, count, batch) }
+          const before = await costs()
+          const drain = await drainAll(side, count, batch)
+          const cpuMs = (await costs()).cpuMs - before.cpuMs
+          rates[name] = { enqueue, drain, cpuPerJob: (cpuMs / count) * 1000 }
         }
         cases.push({ batch, ...rates })
       }

@@ -1,11 +1,12 @@
 import { bullmq, bullmqAlways } from './bullmq.mjs'
 import { engine } from './engine.mjs'
+import { fencepost } from './fencepost.mjs'
 import { floor } from './floor.mjs'
 import { graphileWorker } from './graphile-worker.mjs'
 import { pgBoss } from './pg-boss.mjs'
 
 /** In the order of the tables. The first that is here is what the others are compared with. */
-export const systems = [graphileWorker, pgBoss, bullmq, bullmqAlways, engine, floor]
+export const systems = [fencepost, graphileWorker, pgBoss, bullmq, bullmqAlways, engine, floor]
 
 export function systemNamed(name) {
   const system = systems.find((each) => each.name === name)

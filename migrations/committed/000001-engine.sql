@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:c61445186187f11981edacfbcd016f6e8085251c
+--! Hash: sha1:1c02799f41424719b92ab5e619ef4f73e8ea7046
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -80,6 +80,8 @@ insert into fencepost_private.error_code (code, name, meaning) values
 create function fencepost_private.raise_error(p_code text, p_message text, p_detail text default null, p_hint text default null)
 returns void
 language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
 as $$
 begin
   raise exception using
@@ -101,6 +103,7 @@ comment on view fencepost.error_codes is 'Every error code that the engine raise
 -- The candidate nearest to what was typed, for "did you mean": shares the first letters, or contains the word.
 create function fencepost_private.did_you_mean(p_word text, p_candidates text[]) returns text
 language sql immutable
+set search_path = fencepost_private, pg_temp
 as $$
   select 'did you mean ' || quote_literal(c.name) || '? '
   from unnest(p_candidates) as c(name)
@@ -223,11 +226,11 @@ create table fencepost_private.job_type (
   type           text not null constraint job_type_name_unique unique
                  constraint job_type_name_well_formed check (type ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}$'),
   max_attempts   int not null default 5 constraint job_type_max_attempts_in_range check (max_attempts between 1 and 1000000),
-  backoff_base   interval not null default '2 seconds' constraint job_type_backoff_base_positive check (backoff_base >= '0'),
+  backoff_base   interval not null default '2 seconds' constraint job_type_backoff_base_positive check (backoff_base between '0' and '100 years'),
   backoff_factor double precision not null default 2 constraint job_type_backoff_factor_in_range check (backoff_factor between 1 and 100),
-  backoff_cap    interval not null default '1 hour' constraint job_type_backoff_cap_positive check (backoff_cap >= '0'),
+  backoff_cap    interval not null default '1 hour' constraint job_type_backoff_cap_positive check (backoff_cap between '0' and '100 years'),
   backoff_jitter double precision not null default 0.5 constraint job_type_backoff_jitter_in_range check (backoff_jitter between 0 and 1),
-  timeout        interval constraint job_type_timeout_positive check (timeout > '0'),
+  timeout        interval constraint job_type_timeout_positive check (timeout > '0' and timeout <= '100 years'),
   max_running    int constraint job_type_max_running_positive check (max_running > 0),
   max_pending    int constraint job_type_max_pending_positive check (max_pending > 0),
   max_payload_bytes int not null default 1048576 constraint job_type_max_payload_in_range check (max_payload_bytes between 2 and 268435456),
@@ -237,7 +240,7 @@ create table fencepost_private.job_type (
   publish_enqueued boolean not null default false,
   publish_started  boolean not null default false,
   dead_letter_alert int not null default 100 constraint job_type_alert_positive check (dead_letter_alert > 0),
-  keep_finished  interval not null default '7 days' constraint job_type_keep_positive check (keep_finished >= '0'),
+  keep_finished  interval not null default '7 days' constraint job_type_keep_positive check (keep_finished between '0' and '100 years'),
   overridden     text[] not null default '{}',
   created_at     timestamptz not null default fencepost_private.now(),
   updated_at     timestamptz not null default fencepost_private.now()
@@ -325,6 +328,7 @@ create table fencepost_private.worker (
   started_at   timestamptz not null,
   heartbeat_at timestamptz not null,
   suspect_at   timestamptz,
+  returned_at  timestamptz,
   ended_at     timestamptz,
   swept        boolean not null default false,
   info         jsonb
@@ -338,12 +342,13 @@ comment on column fencepost_private.worker.name is 'Name that the process gave i
 comment on column fencepost_private.worker.hostname is 'Where it runs.';
 comment on column fencepost_private.worker.slot is 'Tells processes of one name on one host apart.';
 comment on column fencepost_private.worker.tenant is 'The tenant it works for; empty works for all.';
-comment on column fencepost_private.worker.types is 'Types that it last claimed or declared.';
+comment on column fencepost_private.worker.types is 'Types that it declared or claims.';
 comment on column fencepost_private.worker.ttl is 'How long it may be silent before it is lost.';
 comment on column fencepost_private.worker.status is 'active, draining, lost or stopped.';
 comment on column fencepost_private.worker.started_at is 'When it registered.';
 comment on column fencepost_private.worker.heartbeat_at is 'When it last gave a sign of life.';
 comment on column fencepost_private.worker.suspect_at is 'When its silence was first noticed; null while it speaks.';
+comment on column fencepost_private.worker.returned_at is 'When it last spoke again after a silence of more than its ttl: an outage, perhaps.';
 comment on column fencepost_private.worker.ended_at is 'When it was lost or stopped.';
 comment on column fencepost_private.worker.swept is 'True once it has ended and no lease of it can exist any more.';
 comment on column fencepost_private.worker.info is 'What it tells of itself: version, pid, slots, language.';
@@ -362,7 +367,7 @@ create table fencepost_private.job (
   headers         jsonb,
   idempotency_key text,
   max_attempts    int constraint job_max_attempts_positive check (max_attempts > 0),
-  timeout         interval constraint job_timeout_positive check (timeout > '0'),
+  timeout         interval constraint job_timeout_positive check (timeout > '0' and timeout <= '100 years'),
   created_at      timestamptz not null,
   run_at          timestamptz,
   run_id          bigint,
@@ -688,6 +693,138 @@ comment on column fencepost_private.depth_base.waiting is 'Suspended jobs.';
 comment on column fencepost_private.depth_base.dead_letter is 'Dead letters.';
 comment on column fencepost_private.depth_base.enqueued is 'Jobs ever enqueued.';
 --! EndIncluded tables/depth.sql
+--! Included tables/housekeeping.sql
+-- What maintain() does, one row a step, in order; and what it knows of partitions that are on their way out.
+create table fencepost_private.maintain_step (
+  step     text primary key,
+  ordinal  int not null constraint maintain_step_ordinal_unique unique,
+  call     text not null,
+  every    interval not null default '0',
+  alone    boolean not null default false,
+  next_at  timestamptz not null default '-infinity',
+  last_at  timestamptz,
+  position bigint not null default 0,
+  failures int not null default 0,
+  error    text
+) with (fillfactor = 50);
+comment on table fencepost_private.maintain_step is 'The steps of maintain(), in order. A step that runs at every pass writes nothing here while all is well.';
+comment on column fencepost_private.maintain_step.step is 'Name of the step, as maintain() reports it.';
+comment on column fencepost_private.maintain_step.ordinal is 'Place in the order.';
+comment on column fencepost_private.maintain_step.call is 'The call: a private function that does a bounded amount of work and returns how much it did.';
+comment on column fencepost_private.maintain_step.every is 'How often it looks for work; 0 is every pass. While it finds some it runs at every pass.';
+comment on column fencepost_private.maintain_step.alone is 'True when it may change tables: a pass in which it did something does nothing else.';
+comment on column fencepost_private.maintain_step.next_at is 'When it is due again.';
+comment on column fencepost_private.maintain_step.last_at is 'When it last ran, for steps that do not run at every pass.';
+comment on column fencepost_private.maintain_step.position is 'Where it will go on, for steps that walk.';
+comment on column fencepost_private.maintain_step.failures is 'How often in a row it failed; 0 when all is well.';
+comment on column fencepost_private.maintain_step.error is 'Its last error, while failures is above 0.';
+
+insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) values
+  ( 1, 'create_partitions', 'create_partitions()', '1 minute',   true),
+  ( 2, 'drop_partition',    'drop_partition()',    '1 minute',   true),
+  ( 3, 'mark_lost',         'mark_lost()',         '0',          false),
+  ( 4, 'reclaim',           'reclaim(1000)',       '0',          false),
+  ( 5, 'resume_due',        'resume_due(1000)',    '0',          false),
+  ( 6, 'promote',           'promote(5000)',       '0',          false),
+  ( 7, 'refresh_idle_hints', 'refresh_idle_hints()', '0',        false),
+  ( 8, 'fold_depth',        'fold_depth()',        '0',          false),
+  ( 9, 'fold_outcomes',     'fold_outcomes()',     '0',          false),
+  (10, 'prune_hints',       'prune_hints()',       '1 minute',   false),
+  (11, 'drain_partitions',  'drain_partitions()',  '1 minute',   false),
+  (12, 'clear_partition',   'clear_partition()',   '1 minute',   false),
+  (13, 'retire_jobs',       'retire_jobs()',       '0',          false),
+  (14, 'prune_minutes',     'prune_minutes()',     '1 hour',     false),
+  (15, 'prune_workers',     'prune_workers()',     '1 hour',     false);
+
+create table fencepost_private.partition_fate (
+  partition  text primary key,
+  drained_at timestamptz not null
+);
+comment on table fencepost_private.partition_fate is 'Partitions of job in which every job has ended, and since when at the latest.';
+comment on column fencepost_private.partition_fate.partition is 'Name of the partition.';
+comment on column fencepost_private.partition_fate.drained_at is 'When it was seen that none of its jobs is alive: all ended before.';
+--! EndIncluded tables/housekeeping.sql
+--! Included tables/outcome.sql
+-- What became of jobs and attempts, counted from the log by maintain(): totals for metrics, minutes for rates.
+
+create table fencepost_private.outcome_base (
+  seq bigint generated always as identity primary key,
+  x   bigint not null,
+  xip bigint[] not null
+);
+comment on table fencepost_private.outcome_base is 'How far the log is counted: a register, newest first, with the meaning of x and xip in depth_base.';
+comment on column fencepost_private.outcome_base.seq is 'Newest is highest.';
+comment on column fencepost_private.outcome_base.x is 'Events of transactions at or above this are not counted yet.';
+comment on column fencepost_private.outcome_base.xip is 'Transactions below x whose events are not counted yet either: they were in flight.';
+
+create table fencepost_private.outcome_total (
+  type_id      int not null,
+  kind         fencepost_private.event_kind not null,
+  outcome      fencepost_private.attempt_outcome,
+  seq          bigint generated always as identity,
+  events       bigint not null,
+  wait_seconds double precision not null,
+  wait_counts  bigint[] not null,
+  run_seconds  double precision not null,
+  run_counts   bigint[] not null
+);
+create index outcome_total_idx on fencepost_private.outcome_total (type_id, kind, outcome, seq desc);
+comment on table fencepost_private.outcome_total is 'Events of each type, kind and outcome since the beginning, with how long they waited and ran: a register, newest first.';
+comment on column fencepost_private.outcome_total.type_id is 'The type.';
+comment on column fencepost_private.outcome_total.kind is 'The kind of event.';
+comment on column fencepost_private.outcome_total.outcome is 'How the attempt ended; null when the event ends none.';
+comment on column fencepost_private.outcome_total.seq is 'Newest is highest.';
+comment on column fencepost_private.outcome_total.events is 'How many.';
+comment on column fencepost_private.outcome_total.wait_seconds is 'Sum of the times that the attempts had waited.';
+comment on column fencepost_private.outcome_total.wait_counts is 'Attempts by wait: one count for each bucket of duration_bounds(), and one for what is above.';
+comment on column fencepost_private.outcome_total.run_seconds is 'Sum of the times that the attempts ran.';
+comment on column fencepost_private.outcome_total.run_counts is 'Attempts by run time, in the same buckets.';
+
+create table fencepost_private.type_minute (
+  type_id       int not null,
+  minute        timestamptz not null,
+  enqueued      bigint not null default 0,
+  completed     bigint not null default 0,
+  failed        bigint not null default 0,
+  dead_lettered bigint not null default 0,
+  constraint type_minute_pkey primary key (type_id, minute)
+) with (fillfactor = 50);
+comment on table fencepost_private.type_minute is 'What happened in each of the last minutes, by type: for rates and charts.';
+comment on column fencepost_private.type_minute.type_id is 'The type.';
+comment on column fencepost_private.type_minute.minute is 'Beginning of the minute.';
+comment on column fencepost_private.type_minute.enqueued is 'Jobs enqueued, by the minute in which they were counted.';
+comment on column fencepost_private.type_minute.completed is 'Jobs completed.';
+comment on column fencepost_private.type_minute.failed is 'Attempts that failed, timed out or lost their worker.';
+comment on column fencepost_private.type_minute.dead_lettered is 'Jobs dead-lettered.';
+--! EndIncluded tables/outcome.sql
+--! Included tables/type_declaration.sql
+-- What code last declared of a type, so that a setting which an operator gives back finds its value again.
+create table fencepost_private.type_declaration (
+  type_id     int primary key references fencepost_private.job_type,
+  settings    jsonb not null,
+  declared_at timestamptz not null,
+  declared_by text not null
+);
+comment on table fencepost_private.type_declaration is 'The settings that code last declared for each type.';
+comment on column fencepost_private.type_declaration.type_id is 'The type.';
+comment on column fencepost_private.type_declaration.settings is 'The settings by name; what is missing has the engine''s default.';
+comment on column fencepost_private.type_declaration.declared_at is 'When the declaration last changed.';
+comment on column fencepost_private.type_declaration.declared_by is 'Who declared it.';
+--! EndIncluded tables/type_declaration.sql
+--! Included tables/type_pause.sql
+-- Who paused a type, and why: read by explain_job and doctor, which must not search the log.
+create table fencepost_private.type_pause (
+  type_id   int primary key references fencepost_private.job_type,
+  paused_at timestamptz not null,
+  paused_by text not null,
+  reason    text
+);
+comment on table fencepost_private.type_pause is 'Who paused each paused type, and why.';
+comment on column fencepost_private.type_pause.type_id is 'The type.';
+comment on column fencepost_private.type_pause.paused_at is 'When.';
+comment on column fencepost_private.type_pause.paused_by is 'Who.';
+comment on column fencepost_private.type_pause.reason is 'Why.';
+--! EndIncluded tables/type_pause.sql
 
 -- Jobs: helpers first, then what callers see
 --! Included jobs/hooks.sql
@@ -716,6 +853,7 @@ returns text
 language sql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
   select case
     when exists (select from lease l where l.id = p_job_id) then 'running'
@@ -882,7 +1020,8 @@ comment on function fencepost_private.check_lane(text, int, text) is 'Raises JE0
 -- The one way into the engine: every public enqueue, and later runs, schedules and batches, end here.
 --
 -- Stores these jobs, in order, and wakes who sleeps for them; all or nothing.
--- A job whose idempotency key is taken is not stored: its row says which job has the key, and created = false.
+-- A job whose idempotency key is taken is not stored: its row says which job has the key, and created = false. That
+-- holds also while the type is closed or full: sending a job again is no new job.
 -- Locks: rows of idempotency_key that it inserts, in key order; waits for a concurrent enqueue of the same key.
 -- Errors: JE005 (key taken by another payload), JE006 (payload), JE007 (type closed or full).
 create function fencepost_private.enqueue_rows(p_jobs fencepost_private.new_job[], p_now timestamptz)
@@ -891,6 +1030,8 @@ language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 set jit = off
@@ -913,17 +1054,20 @@ begin
          bool_or(t.publish_enqueued), bool_or(j.idempotency_key is not null), max(j.id)
     into v_suspect, v_publish, v_keyed, v_last
   from unnest(p_jobs) as j join job_type t on t.type_id = j.type_id;
-  if v_suspect then
-    perform check_new_jobs(p_jobs);
-  end if;
   if v_keyed then
     v_known := claim_keys(p_jobs);
     if v_known <> '{}' then
       v_jobs := array(select j from unnest(p_jobs) as j where not v_known ? j.ordinal::text order by j.ordinal);
     end if;
   end if;
+  if v_suspect then
+    perform check_new_jobs(v_jobs);
+  end if;
 
   if cardinality(v_jobs) > 0 then
+    if v_last / 10000 <> (v_last - cardinality(v_jobs)) / 10000 then
+      perform ensure_partitions();
+    end if;
     v_xid := xid();
     with given as materialized (
       select j.*, j.available_at > p_now as is_later from unnest(v_jobs) as j
@@ -951,9 +1095,6 @@ begin
       where t.publish_enqueued;
     end if;
     perform wake(v_types);
-    if v_last / 10000 <> (v_last - cardinality(v_jobs)) / 10000 then
-      perform ensure_partitions();
-    end if;
   end if;
 
   if v_known = '{}' then
@@ -1049,16 +1190,23 @@ begin
     exit when not v_missing;   -- else a key was retired between the two statements: take it now
   end loop;
 
-  select j.ordinal, j.idempotency_key, k.job_id into v_clash
-  from unnest(p_jobs) as j
-  join idempotency_key k on k.tenant = j.tenant and k.type_id = j.type_id and k.key = j.idempotency_key
-  left join job b on b.id = k.job_id
-  left join unnest(p_jobs) as o on o.id = k.job_id
-  where k.job_id <> j.id and coalesce(b.payload, o.payload) is distinct from j.payload
-  order by j.ordinal
+  if v_known = '{}' then
+    return v_known;
+  end if;
+  -- the job that has the key is stored already, or is the first of this list that named it
+  select s.ordinal, s.key, s.job_id into v_clash
+  from (
+    select j.ordinal, j.id, j.payload, k.key, k.job_id,
+           first_value(j.payload) over (partition by k.tenant, k.type_id, k.key order by j.ordinal) as first_payload
+    from unnest(p_jobs) as j
+    join idempotency_key k on k.tenant = j.tenant and k.type_id = j.type_id and k.key = j.idempotency_key
+  ) as s
+  left join job b on b.id = s.job_id
+  where s.job_id <> s.id and coalesce(b.payload, s.first_payload) is distinct from s.payload
+  order by s.ordinal
   limit 1;
   if found then
-    perform raise_error('JE005', format('idempotency key %s was already used with another payload', quote_literal(v_clash.idempotency_key)),
+    perform raise_error('JE005', format('idempotency key %s was already used with another payload', quote_literal(v_clash.key)),
       format('job %s of the list; the key belongs to job %s', v_clash.ordinal, v_clash.job_id),
       'Send the same payload to get the same job, or use another key.');
   end if;
@@ -1106,7 +1254,8 @@ declare
   v_id   bigint;
 begin
   select e.lane_id, e.type_id into v_lane from ensure_lane(enqueue.type, enqueue.priority) as e;
-  perform check_job_options(enqueue.run_at, enqueue.delay, enqueue.idempotency_key, enqueue.max_attempts, enqueue.timeout, enqueue.headers);
+  perform check_job_options(enqueue.run_at, enqueue.delay, enqueue.idempotency_key, enqueue.max_attempts, enqueue.timeout, enqueue.headers,
+                            enqueue.tenant);
 
   v_job.id := nextval('job_id_seq');
   v_job.ordinal := 1;
@@ -1129,7 +1278,8 @@ comment on function fencepost.enqueue(text, jsonb, int, timestamptz, interval, t
 
 -- What every enqueue checks of a job's options. Errors: JE003, naming the option.
 create function fencepost_private.check_job_options(
-  p_run_at timestamptz, p_delay interval, p_idempotency_key text, p_max_attempts int, p_timeout interval, p_headers jsonb, p_where text default '')
+  p_run_at timestamptz, p_delay interval, p_idempotency_key text, p_max_attempts int, p_timeout interval, p_headers jsonb,
+  p_tenant text default null, p_where text default '')
 returns void
 language plpgsql
 immutable
@@ -1138,7 +1288,8 @@ as $$
 declare
   v_problem text[];
 begin
-  if p_run_at is null and p_delay is null and p_idempotency_key is null and p_max_attempts is null and p_timeout is null and p_headers is null then
+  if p_run_at is null and p_delay is null and p_idempotency_key is null and p_max_attempts is null and p_timeout is null and p_headers is null
+     and p_tenant is null then
     return;
   end if;
   v_problem := case
@@ -1146,23 +1297,29 @@ begin
       array['give run_at or delay, not both', format('run_at = %s, delay = %s', p_run_at, p_delay), 'Use run_at for a moment, delay for a time from now.']
     when p_delay < interval '0' then
       array['the delay must not be negative', format('delay = %s', p_delay), 'Leave it out to run at once.']
+    when p_delay > interval '100 years' then
+      array['the delay must be at most 100 years', format('delay = %s', p_delay), 'To hold work back without an end, pause the type.']
     when not isfinite(p_run_at) then
       array['run_at must be a moment in time', format('run_at = %s', p_run_at), 'To hold work back without an end, pause the type.']
     when length(p_idempotency_key) not between 1 and 500 then
       array['the idempotency key must have 1 to 500 characters', format('%s characters', length(p_idempotency_key)), 'Hash a longer key.']
     when p_max_attempts not between 1 and 1000000 then
       array['max_attempts must be at least 1', format('max_attempts = %s', p_max_attempts), 'Use 1 for a job that must not be tried again.']
-    when p_timeout <= interval '0' then
-      array['the timeout must be longer than nothing', format('timeout = %s', p_timeout), 'Leave it out for no limit.']
+    when p_timeout <= interval '0' or p_timeout > interval '100 years' then
+      array['the timeout must be longer than nothing, and at most 100 years', format('timeout = %s', p_timeout), 'Leave it out for no limit.']
     when jsonb_typeof(p_headers) <> 'object' then
       array['headers must be a JSON object', format('headers = %s', left(p_headers::text, 200)), 'For example {"traceparent": "…"}.']
+    when octet_length(p_headers::text) > 65536 then
+      array['headers must not exceed 64 KiB', format('%s bytes', octet_length(p_headers::text)), 'They are for metadata: data belongs into the payload.']
+    when length(p_tenant) > 100 then
+      array['the tenant must have at most 100 characters', format('%s characters', length(p_tenant)), 'Use a short name or number of the tenant.']
   end;
   if v_problem is not null then
     perform raise_error('JE003', p_where || v_problem[1], 'received ' || v_problem[2], v_problem[3]);
   end if;
 end
 $$;
-comment on function fencepost_private.check_job_options(timestamptz, interval, text, int, interval, jsonb, text)
+comment on function fencepost_private.check_job_options(timestamptz, interval, text, int, interval, jsonb, text, text)
   is 'Raises JE003 for the first option of a new job that makes no sense.';
 --! EndIncluded jobs/enqueue.sql
 --! Included jobs/enqueue_many.sql
@@ -1212,9 +1369,9 @@ begin
   end;
 
   perform check_lane(r.type, coalesce(r.priority, 5), format('job %s of the list: ', e.ordinal)),
-          check_job_options(r.run_at, r.delay, r.idempotency_key, r.max_attempts, r.timeout, nullif(r.headers, 'null'), format('job %s of the list: ', e.ordinal))
+          check_job_options(r.run_at, r.delay, r.idempotency_key, r.max_attempts, r.timeout, r.headers, r.tenant, format('job %s of the list: ', e.ordinal))
   from jsonb_array_elements(enqueue_many.jobs) with ordinality as e(item, ordinal)
-  cross join lateral jsonb_to_record(e.item) as r(type text, priority int, run_at timestamptz, delay interval, idempotency_key text, max_attempts int, timeout interval, headers jsonb);
+  cross join lateral jsonb_to_record(e.item) as r(type text, priority int, run_at timestamptz, delay interval, idempotency_key text, max_attempts int, timeout interval, headers jsonb, tenant text);
 
   -- each lane once, in name order, so that two lists that make the same new types do not deadlock
   v_rows := array(
@@ -1259,7 +1416,7 @@ begin
     return '{}'::bigint[];
   end if;
   select e.lane_id, e.type_id into v_lane from ensure_lane(enqueue_batch.type, enqueue_batch.priority) as e;
-  perform check_job_options(null, enqueue_batch.delay, null, null, null, null);
+  perform check_job_options(null, enqueue_batch.delay, null, null, null, null, enqueue_batch.tenant);
 
   select array_agg(e.job_id) into v_ids
   from enqueue_rows(array(
@@ -1393,8 +1550,8 @@ as $$
       select m.own, 0 from mark m where m.own > 0
       union all
       select l.x, first.id
-      from unnest(p_hint.late_x) as l(x)
-      cross join lateral (select r.id from ready r where r.lane_id = p_lane_id and r.xid = l.x order by r.id limit 1) as first
+      from unnest(p_hint.late_x, p_hint.late_i) as l(x, first_id)
+      cross join lateral (select r.id from ready r where r.lane_id = p_lane_id and r.xid = l.x and r.id >= l.first_id order by r.id limit 1) as first
     ) as u
     where u.x < (select wx from mark)
     group by u.x
@@ -1412,15 +1569,74 @@ comment on function fencepost_private.refresh_hint(int, fencepost_private.lane_h
 
 create function fencepost_private.no_hint(p_lane_id int) returns fencepost_private.lane_hint
 language sql immutable
-as $$
-  select p_lane_id, 0::bigint, 0::bigint, 0::bigint, '{}'::bigint[], '{}'::bigint[], '{}'::bigint[], '-infinity'::timestamptz, null::timestamptz
-$$;
+return row(p_lane_id, 0, 0, 0, '{}', '{}', '{}', '-infinity', null)::fencepost_private.lane_hint;
 comment on function fencepost_private.no_hint(int) is 'The watermark of a lane about which nothing is known: the beginning.';
 --! EndIncluded jobs/refresh_hint.sql
+--! Included jobs/refresh_idle_hints.sql
+-- Brings the watermarks of idle lanes up to date. Claims refresh a lane while they find work in it, so its last burst
+-- leaves up to 200 ms of dead rows above the watermark, and transactions that were in flight stay listed; while a
+-- snapshot is held, every later claim of an idle lane would look at those rows and transactions again.
+--
+-- Due are the lanes whose type has moved jobs that fold_depth() has not counted yet: this step comes before that one.
+-- Else one lane whose watermark lists something that is over; not in a transaction that has written, which would
+-- list itself, so that an engine at rest soon has nothing to write here.
+-- A step of maintain(). Locks: none. Returns how many lanes were refreshed.
+create function fencepost_private.refresh_idle_hints(p_limit int default 200, p_now timestamptz default fencepost_private.now())
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_lane  record;
+  v_count bigint := 0;
+begin
+  for v_lane in
+    select n.lane_id, newest.hint
+    from lane n
+    cross join lateral (select h as hint from lane_hint h where h.lane_id = n.lane_id order by h.seq desc limit 1) as newest
+    where (newest.hint).boot = pg_postmaster_start_time()
+      and (newest.hint).at < p_now - interval '200 milliseconds'
+      and exists (select from depth_delta d where d.type_id = n.type_id and d.xid >= (newest.hint).wx)
+    limit p_limit
+  loop
+    perform refresh_hint(v_lane.lane_id, v_lane.hint, p_now);
+    v_count := v_count + 1;
+  end loop;
+  if pg_current_xact_id_if_assigned() is not null then
+    return v_count;
+  end if;
+
+  select n.lane_id, newest.hint into v_lane
+  from lane n
+  cross join lateral (select h as hint from lane_hint h where h.lane_id = n.lane_id order by h.seq desc limit 1) as newest
+  where (newest.hint).boot = pg_postmaster_start_time()
+    and (newest.hint).at < p_now - interval '1 second'
+    and (exists (select from unnest((newest.hint).late_x) as e(x) where pg_visible_in_snapshot(e.x::text::xid8, pg_current_snapshot()))
+         or cardinality((newest.hint).held) > 0)
+  limit 1;
+  if found then
+    perform refresh_hint(v_lane.lane_id, v_lane.hint, p_now);
+    v_count := v_count + 1;
+  end if;
+  return v_count;
+end
+$$;
+comment on function fencepost_private.refresh_idle_hints(int, timestamptz) is 'A step of maintain(): refreshes the watermarks of lanes that claims have left. Returns how many.';
+--! EndIncluded jobs/refresh_idle_hints.sql
 --! Included jobs/pick_lanes.sql
 -- Which lanes a claim looks at, in order: highest priority first, and within a priority from a random start, so that
 -- no type starves another. Stops after p_limit lanes that have work: the rows come sorted from the inner query and
 -- the probes of hint and head are made lane by lane. Fairness and weights will replace this function alone.
+--
+-- A lane counts only if a row of it is there: at its watermark, or of a late transaction, or held. That something is
+-- *listed* as late is not enough: while any transaction in the cluster writes for long, it is listed by every lane,
+-- and the first p_limit idle ones would keep a claim from all others.
 create function fencepost_private.pick_lanes(p_types text[], p_limit int)
 returns table (lane_id int, priority smallint, type_id int, type text, max_running int, max_attempts int, timeout interval,
                publish_started boolean, hint fencepost_private.lane_hint)
@@ -1457,7 +1673,10 @@ begin
     where r.lane_id = l.lane_id and (r.xid, r.id) >= (coalesce((newest.hint).wx, 0), coalesce((newest.hint).wi, 0))
     order by r.xid, r.id limit 1
   ) as head on true
-  where head.id is not null or cardinality((newest.hint).late_x) > 0 or cardinality((newest.hint).held) > 0
+  where head.id is not null
+     or exists (select from unnest((newest.hint).late_x, (newest.hint).late_i) as e(x, first_id)
+                join ready r on r.lane_id = l.lane_id and r.xid = e.x and r.id >= e.first_id)
+     or exists (select from unnest((newest.hint).held) as h(id) join ready r on r.id = h.id and r.lane_id + 0 = l.lane_id)
   limit p_limit;
 end
 $$;
@@ -1542,6 +1761,7 @@ declare
   v_got   int;
   v_found tid[];
   v_xid   bigint;
+  v_told  bigint[];
 begin
   -- a claim that a crash forgets would hand its token out again
   if current_setting('synchronous_commit') = 'off' then
@@ -1563,6 +1783,9 @@ begin
     v_found := pick_jobs(v_lane.lane_id, v_hint, v_limit);
     if cardinality(v_found) > 0 then
       v_xid := xid();
+      if v_lane.publish_started then
+        v_told := array(select r.id from ready r where r.ctid = any (v_found) order by r.xid, r.id);
+      end if;
       return query
       with taken as (
         delete from ready r where r.ctid = any (v_found) returning r.*
@@ -1584,7 +1807,7 @@ begin
       v_left := v_left - v_got;
       insert into depth_delta (type_id, xid, ready, running) values (v_lane.type_id, v_xid, -v_got, v_got);
       if v_lane.publish_started then
-        perform tell_started(v_lane.lane_id, p_worker_id, p_now);
+        perform tell_started(v_told, p_now);
       end if;
     end if;
 
@@ -1598,8 +1821,8 @@ $$;
 comment on function fencepost_private.claim_jobs(int, text[], int, timestamptz)
   is 'Leases up to p_max jobs of these types to a worker, each under a new token. Never waits.';
 
--- For types that publish job.started: an event for each lease that this worker took at this instant.
-create function fencepost_private.tell_started(p_lane_id int, p_worker_id int, p_now timestamptz)
+-- For types that publish job.started: an event for each of these leases, in order.
+create function fencepost_private.tell_started(p_ids bigint[], p_now timestamptz)
 returns void
 language sql
 volatile
@@ -1607,10 +1830,11 @@ set search_path = fencepost_private, pg_temp
 as $$
   insert into event (xid, at, tenant, kind, lane_id, job_id, run_id, task_id, attempt, token, worker_id, ready_at, started_at)
   select xid(), p_now, l.tenant, 'job.started', l.lane_id, l.id, l.run_id, l.task_id, l.attempts, l.token, l.worker_id, l.ready_at, l.started_at
-  from lease l
-  where l.worker_id = p_worker_id and l.started_at = p_now and l.lane_id = p_lane_id
+  from unnest(p_ids) with ordinality as u(id, ordinal)
+  join lease l on l.id = u.id
+  order by u.ordinal
 $$;
-comment on function fencepost_private.tell_started(int, int, timestamptz) is 'Writes job.started for the leases that a worker took at one instant from one lane.';
+comment on function fencepost_private.tell_started(bigint[], timestamptz) is 'Writes job.started for these leases.';
 --! EndIncluded jobs/claim_jobs.sql
 --! Included jobs/register_worker.sql
 -- Registers a worker process: a new incarnation, whose number is never used again. If the same name on the same host
@@ -1640,14 +1864,7 @@ begin
     perform raise_error('JE011', 'this schema speaks worker protocol 1', format('received protocol = %s', coalesce(register_worker.protocol::text, 'null')),
       'Upgrade the client, or run fencepost migrate with the version of the client.');
   end if;
-  if register_worker.name is null or length(register_worker.name) not between 1 and 200 then
-    perform raise_error('JE003', 'a worker needs a name of 1 to 200 characters', format('received %s', coalesce(left(quote_literal(register_worker.name), 100), 'null')),
-      'Use something that a person recognises, such as the service and host.');
-  end if;
-  if register_worker.ttl is null or register_worker.ttl not between interval '1 second' and interval '1 day' then
-    perform raise_error('JE003', 'the ttl of a worker must be from 1 second to 1 day', format('received ttl = %s', coalesce(register_worker.ttl::text, 'null')),
-      'The default is 30 seconds; a worker that never calls heartbeat() needs one longer than its jobs.');
-  end if;
+  perform check_worker(register_worker.name, register_worker.ttl);
 
   -- again while another session registers the same name at the same time: the later one wins
   while v_id is null loop
@@ -1655,11 +1872,8 @@ begin
     where w.name = register_worker.name and w.hostname = coalesce(register_worker.hostname, '') and w.slot = coalesce(register_worker.slot, 0)
       and w.status in ('active', 'draining')
     returning w.worker_id into v_old;
-    insert into worker (name, hostname, slot, tenant, types, ttl, started_at, heartbeat_at, info)
-    values (register_worker.name, coalesce(register_worker.hostname, ''), coalesce(register_worker.slot, 0), coalesce(register_worker.tenant, current_tenant()),
-            coalesce(register_worker.types, '{}'), register_worker.ttl, v_now, v_now, register_worker.info)
-    on conflict (name, hostname, slot) where status in ('active', 'draining') do nothing
-    returning worker_id into v_id;
+    v_id := add_worker(register_worker.name, coalesce(register_worker.hostname, ''), coalesce(register_worker.slot, 0), coalesce(register_worker.types, '{}'),
+                       register_worker.ttl, coalesce(register_worker.tenant, current_tenant()), register_worker.info, v_now);
   end loop;
   insert into event (xid, at, tenant, kind, worker_id, data)
   select xid(), v_now, w.tenant, 'worker.lost', w.worker_id, jsonb_build_object('worker', w.name, 'reason', 'registered again', 'successor', v_id)
@@ -1669,15 +1883,53 @@ end
 $$;
 comment on function fencepost.register_worker(text, text, int, text[], interval, int, jsonb, text)
   is 'Registers a worker process and returns its number, new for each incarnation; an older one of the same name, host and slot is lost. Raises JE003, JE011.';
+
+-- Errors: JE003 for a name or a ttl that no worker may have.
+create function fencepost_private.check_worker(p_name text, p_ttl interval)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_name is null or length(p_name) not between 1 and 200 then
+    perform raise_error('JE003', 'a worker needs a name of 1 to 200 characters', format('received %s', coalesce(left(quote_literal(p_name), 100), 'null')),
+      'Use something that a person recognises, such as the service and host.');
+  end if;
+  if p_ttl is null or p_ttl not between interval '1 second' and interval '1 day' then
+    perform raise_error('JE003', 'the ttl of a worker must be from 1 second to 1 day', format('received ttl = %s', coalesce(p_ttl::text, 'null')),
+      'The default is 30 seconds; a worker that never calls heartbeat() needs one longer than its jobs.');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_worker(text, interval) is 'Raises JE003 for a name or a ttl that no worker may have.';
+
+-- A new incarnation, unless one of that name, host and slot is present: then null, and the next statement sees it.
+-- Waits for a session that is registering the same.
+create function fencepost_private.add_worker(
+  p_name text, p_hostname text, p_slot int, p_types text[], p_ttl interval, p_tenant text, p_info jsonb, p_now timestamptz)
+returns int
+language sql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+  insert into worker (name, hostname, slot, tenant, types, ttl, started_at, heartbeat_at, info)
+  values (p_name, p_hostname, p_slot, p_tenant, p_types, p_ttl, p_now, p_now, p_info)
+  on conflict (name, hostname, slot) where status in ('active', 'draining') do nothing
+  returning worker_id
+$$;
+comment on function fencepost_private.add_worker(text, text, int, text[], interval, text, jsonb, timestamptz)
+  is 'Adds a worker and returns its number; null when one of that name, host and slot is present.';
 --! EndIncluded jobs/register_worker.sql
 --! Included jobs/claim.sql
 -- Takes work: up to `max` jobs of these types, highest priority first, then oldest first.
 --
 -- A worker is known by its name. An unknown name is registered, and so is one that was lost: its old jobs are then
--- not its own any more. Call heartbeat() at least every third of the ttl while jobs run, or give a ttl longer than
--- any job takes. Types that nobody has enqueued yet simply have no jobs.
+-- not its own any more. Sessions that claim under one name at once are one worker. Call heartbeat() at least every third of the ttl while jobs run, or give a ttl that is some
+-- seconds longer than any job takes. Types that nobody has enqueued yet simply have no jobs.
 --
--- Locks: none that it waits for. Errors: JE003; JE010 is not raised (a lost worker starts anew).
+-- Locks: none that it waits for, but a session that is registering the same name. Errors: JE003; JE010 only if the name
+-- is lost again and again while it claims (a lost worker starts anew).
 create function fencepost.claim(worker text, types text[], max int default 1, ttl interval default null)
 returns table (job_id bigint, token int, type text, attempt int, max_attempts int, payload jsonb, headers jsonb, priority int,
                tenant text, idempotency_key text, created_at timestamptz, deadline timestamptz, run_id bigint, task_id bigint)
@@ -1690,23 +1942,37 @@ declare
   v_now    timestamptz := fencepost_private.now();
   v_worker record;
   v_id     int;
+  v_status worker_status;
 begin
   perform check_claim(claim.types, claim.max);
-  select w.worker_id, w.ttl, w.types, w.heartbeat_at into v_worker
-  from worker w
-  where w.name = claim.worker and w.status in ('active', 'draining')
-  order by w.worker_id desc limit 1;
-  if not found then
-    v_id := fencepost.register_worker(claim.worker, types => claim.types, ttl => coalesce(claim.ttl, interval '30 seconds'));
-  else
-    v_id := v_worker.worker_id;
-    if v_worker.heartbeat_at < v_now - v_worker.ttl / 3 or v_worker.ttl <> claim.ttl or not v_worker.types @> claim.types then
-      update worker w
-      set heartbeat_at = v_now, suspect_at = null, ttl = coalesce(claim.ttl, w.ttl), types = claim.types
-      where w.worker_id = v_id and w.status in ('active', 'draining');
+  perform check_worker(claim.worker, coalesce(claim.ttl, interval '30 seconds'));
+  -- Again when it was lost, or said goodbye, while we looked. A claim is a sign of life, written each second at most:
+  -- a worker that never calls heartbeat() has its whole ttl for a job, less that second.
+  for v_try in 1..3 loop
+    select w.worker_id, w.ttl, w.types, w.heartbeat_at < v_now - least(w.ttl / 3, interval '1 second') as is_due into v_worker
+    from worker w
+    where w.name = claim.worker and w.status in ('active', 'draining')
+    order by w.worker_id desc limit 1;
+    if not found then
+      v_id := add_worker(claim.worker, '', 0, claim.types, coalesce(claim.ttl, interval '30 seconds'), current_tenant(), null, v_now);
+    else
+      v_id := v_worker.worker_id;
+      -- types are added as they come and told anew with each heartbeat: a row that is written often costs all who read it
+      if v_worker.is_due or v_worker.ttl <> claim.ttl or not v_worker.types @> claim.types then
+        update worker w
+        set heartbeat_at = v_now, suspect_at = null, returned_at = case when w.heartbeat_at < v_now - w.ttl then v_now else w.returned_at end,
+            ttl = coalesce(claim.ttl, w.ttl),
+            types = case when v_worker.is_due then claim.types else array(select unnest(w.types) union select unnest(claim.types)) end
+        where w.worker_id = (select p.worker_id from worker p where p.worker_id = v_id and p.status in ('active', 'draining')
+                             for no key update skip locked);   -- else somebody writes it now
+      end if;
     end if;
-  end if;
-  if not enter_worker(v_id) then
+    v_status := status_for_claim(v_id);
+    exit when v_status in ('active', 'draining');
+  end loop;
+  if v_status is null or v_status in ('lost', 'stopped') then
+    perform raise_worker_lost(claim.worker, v_status);
+  elsif v_status = 'draining' then
     return;
   end if;
 
@@ -1742,10 +2008,9 @@ $$;
 comment on function fencepost_private.check_claim(text[], int) is 'Raises JE003 when a claim makes no sense, or runs outside READ COMMITTED.';
 
 -- Opens a worker's claim: takes its shared lock, then reads its status, in this order. The final sweep of an ended
--- worker takes the lock exclusively, so a claim that commits late is swept too. True: go on. False: it is draining.
--- Errors: JE010 when the worker is lost, stopped or unknown.
-create function fencepost_private.enter_worker(p_worker_id int)
-returns boolean
+-- worker takes the lock exclusively, so a claim that commits late is swept too. Null: unknown, or being swept.
+create function fencepost_private.status_for_claim(p_worker_id int)
+returns fencepost_private.worker_status
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
@@ -1756,6 +2021,22 @@ begin
   if pg_try_advisory_xact_lock_shared(lock_worker(), p_worker_id) then
     select w.status into v_status from worker w where w.worker_id = p_worker_id;
   end if;
+  return v_status;
+end
+$$;
+comment on function fencepost_private.status_for_claim(int) is 'Locks a worker against its final sweep and returns its status; null when it is unknown or being swept.';
+
+-- The same for a worker that must be present. True: it may claim. False: it is draining.
+-- Errors: JE010 when the worker is lost, stopped or unknown.
+create function fencepost_private.enter_worker(p_worker_id int)
+returns boolean
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_status worker_status := status_for_claim(p_worker_id);
+begin
   if v_status is null or v_status in ('lost', 'stopped') then
     perform raise_worker_lost(p_worker_id::text, v_status);
   end if;
@@ -1779,10 +2060,10 @@ comment on function fencepost_private.raise_worker_lost(text, fencepost_private.
 --! EndIncluded jobs/claim.sql
 --! Included jobs/complete_jobs.sql
 -- Ends attempts well, set-wise: deletes their leases, writes one event each. Whoever does not hold (job, token) is
--- passed over; with p_worker_id the lease must also be that worker's. Returns the accepted jobs.
+-- passed over; with p_worker_id the lease must also be that worker's. Returns the accepted pairs, two empty arrays if none.
 -- Locks: the leases, in id order.
-create function fencepost_private.complete_jobs(p_ids bigint[], p_tokens int[], p_results jsonb[], p_worker_id int, p_now timestamptz)
-returns bigint[]
+create function fencepost_private.complete_jobs(
+  p_ids bigint[], p_tokens int[], p_results jsonb[], p_worker_id int, p_now timestamptz, out done_ids bigint[], out done_tokens int[])
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
@@ -1794,11 +2075,12 @@ set jit = off
 as $$
 declare
   v_xid   bigint;
-  v_done  bigint[];
   v_types int[];
 begin
+  done_ids := '{}'::bigint[];
+  done_tokens := '{}'::int[];
   if p_ids is null or cardinality(p_ids) = 0 then
-    return '{}'::bigint[];
+    return;
   end if;
   perform lock_runs_of(p_ids);
   v_xid := xid();
@@ -1819,17 +2101,17 @@ begin
     group by l.type_id
     returning type_id
   )
-  select (select array_agg(e.id) from ended e), (select array_agg(c.type_id) from counted c) into v_done, v_types;
-  if v_done is null then
-    return '{}'::bigint[];
+  select coalesce(array_agg(e.id), '{}'), coalesce(array_agg(e.token), '{}'), (select array_agg(c.type_id) from counted c)
+    into done_ids, done_tokens, v_types
+  from ended e;
+  if v_types is not null then
+    perform jobs_ended(done_ids);
+    perform wake_limited(v_types);
   end if;
-  perform jobs_ended(v_done);
-  perform wake_limited(v_types);
-  return v_done;
 end
 $$;
 comment on function fencepost_private.complete_jobs(bigint[], int[], jsonb[], int, timestamptz)
-  is 'Completes the attempts named by (job, token) and returns the accepted jobs; stale pairs are passed over.';
+  is 'Completes the attempts named by (job, token) and returns the accepted pairs; stale ones are passed over.';
 
 -- A slot came free: wakes who sleeps for those of these types that have a limit.
 create function fencepost_private.wake_limited(p_type_ids int[])
@@ -1848,30 +2130,38 @@ end
 $$;
 comment on function fencepost_private.wake_limited(int[]) is 'Wakes workers that sleep for those of these types whose max_running may have held them back.';
 
--- Refuses a result that is too large for its type. Errors: JE006.
-create function fencepost_private.check_results(p_ids bigint[], p_results jsonb[])
+-- Refuses a result (or step, or progress) that is larger than a payload of its type may be. Errors: JE006.
+create function fencepost_private.check_results(p_ids bigint[], p_results jsonb[], p_what text default 'result')
 returns void
 language plpgsql
 stable
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
 as $$
 declare
   v record;
 begin
+  if p_results is null then
+    return;
+  end if;
   select u.id, octet_length(u.result::text) as bytes, t.max_payload_bytes into v
-  from unnest(p_ids, coalesce(p_results, '{}')) as u(id, result)
+  from unnest(p_ids, p_results) as u(id, result)
   join lease l on l.id = u.id
   join lane n on n.lane_id = l.lane_id
   join job_type t on t.type_id = n.type_id
-  where pg_column_size(u.result) > 2000 and octet_length(u.result::text) > t.max_payload_bytes
+  where octet_length(u.result::text) > t.max_payload_bytes
   limit 1;
   if found then
-    perform raise_error('JE006', format('the result of job %s is too large', v.id), format('received %s bytes; the limit is %s', v.bytes, v.max_payload_bytes),
+    perform raise_error('JE006', format('the %s of job %s is too large', p_what, v.id), format('received %s bytes; the limit is %s', v.bytes, v.max_payload_bytes),
       'Store large data elsewhere and return a reference to it, or raise max_payload_bytes of the type.');
   end if;
 end
 $$;
-comment on function fencepost_private.check_results(bigint[], jsonb[]) is 'Raises JE006 for the first result that is larger than its type allows.';
+comment on function fencepost_private.check_results(bigint[], jsonb[], text) is 'Raises JE006 for the first result that is larger than its type allows.';
 
 -- Both arrays of a batch must name pairs. Errors: JE003.
 create function fencepost_private.check_pairs(p_ids bigint[], p_tokens int[], p_what text)
@@ -1901,9 +2191,13 @@ volatile
 security definer
 set search_path = fencepost_private, pg_temp
 as $$
+declare
+  v_done bigint[];
 begin
   perform check_results(array[complete.job_id], array[complete.result]);
-  if complete_jobs(array[complete.job_id], array[complete.token], array[complete.result], null, fencepost_private.now()) = '{}' then
+  select c.done_ids into v_done
+  from complete_jobs(array[complete.job_id], array[complete.token], array[complete.result], null, fencepost_private.now()) as c;
+  if cardinality(v_done) = 0 then
     perform raise_lease_lost(complete.job_id, complete.token);
   end if;
 end
@@ -1944,10 +2238,11 @@ $$;
 comment on function fencepost_private.raise_not_found(bigint) is 'Raises JE002 for a job id.';
 --! EndIncluded jobs/complete.sql
 --! Included jobs/complete_many.sql
--- Completes many attempts at once. Stale pairs are passed over: compare what comes back with what was sent.
+-- Completes many attempts at once. Stale pairs are passed over: compare the pairs that come back with those that were
+-- sent (a worker may hold a job under a new token while it still reports an old one).
 -- Locks: the leases, in id order. Errors: JE003 (arrays of different length), JE006.
 create function fencepost.complete_many(job_ids bigint[], tokens int[], results jsonb[] default null)
-returns table (job_id bigint)
+returns table (job_id bigint, token int)
 language plpgsql
 volatile
 security definer
@@ -1956,11 +2251,14 @@ as $$
 begin
   perform check_pairs(complete_many.job_ids, complete_many.tokens, 'complete_many');
   perform check_results(complete_many.job_ids, complete_many.results);
-  return query select unnest(complete_jobs(complete_many.job_ids, complete_many.tokens, complete_many.results, null, fencepost_private.now()));
+  return query
+  select d.id, d.token
+  from complete_jobs(complete_many.job_ids, complete_many.tokens, complete_many.results, null, fencepost_private.now()) as c
+  cross join lateral unnest(c.done_ids, c.done_tokens) as d(id, token);
 end
 $$;
 comment on function fencepost.complete_many(bigint[], int[], jsonb[])
-  is 'Completes the attempts named by (job, token) and returns the accepted jobs; stale pairs are passed over. Raises JE003, JE006.';
+  is 'Completes the attempts named by (job, token) and returns the accepted ones; stale pairs are passed over. Raises JE003, JE006.';
 --! EndIncluded jobs/complete_many.sql
 --! Included jobs/fail_jobs.sql
 -- Ends attempts badly, set-wise. Each job is tried again after its backoff, or dead-lettered when its attempts are
@@ -1995,7 +2293,8 @@ begin
   perform lock_runs_of(p_ids);
   v_xid := xid();
   with given as materialized (
-    select u.id, u.token, clipped(coalesce(u.error, 'unknown error')) as error, u.details, u.retry_in, coalesce(u.permanent, false) as permanent
+    select u.id, u.token, clipped(coalesce(u.error, 'unknown error')) as error, u.retry_in, coalesce(u.permanent, false) as permanent,
+           case when pg_column_size(u.details) > 65536 then to_jsonb(clipped(u.details::text)) else u.details end as details
     from unnest(p_ids, p_tokens, coalesce(p_errors, '{}'), coalesce(p_details, '{}'), coalesce(p_retry_in, '{}'), coalesce(p_permanent, '{}'))
          as u(id, token, error, details, retry_in, permanent)
     order by u.id
@@ -2011,7 +2310,7 @@ begin
            case when e.cancel_requested_at is not null and p_outcome = 'failed' then 'cancelled'
                 when p_outcome = 'failed' and e.deadline <= p_now then 'timed_out'
                 else p_outcome end as outcome,
-           p_now + coalesce(greatest(e.retry_in, interval '0'),
+           p_now + coalesce(case when e.retry_in < interval '0' then interval '0' when e.retry_in > interval '100 years' then interval '100 years' else e.retry_in end,
                             case when p_outcome = 'lease_expired' then interval '0' end,
                             retry_delay(e.attempts, t.backoff_base, t.backoff_factor, t.backoff_cap, t.backoff_jitter)) as again_at
     from ended e
@@ -2064,9 +2363,9 @@ comment on function fencepost_private.fail_jobs(bigint[], int[], text[], jsonb[]
 -- Fails one attempt. The job is tried again after its type's backoff (or after retry_in), unless its attempts are
 -- used up or `permanent` says that trying again is useless: then it is dead-lettered.
 --   error    what went wrong, for people; longer than 64 KiB is cut
---   details  anything structured that belongs to it: name, stack, cause
+--   details  anything structured that belongs to it: name, stack, cause; beyond 64 KiB cut, and then a text
 -- Returns 'retry', 'dead_letter' or 'cancelled' (cancellation had been asked for).
--- Locks: the lease. Errors: JE001 (stale token), JE002 (no such job), JE003 (negative retry_in).
+-- Locks: the lease. Errors: JE001 (stale token), JE002 (no such job), JE003 (retry_in negative or beyond 100 years).
 create function fencepost.fail(job_id bigint, token int, error text default null, retry_in interval default null, permanent boolean default false, details jsonb default null)
 returns text
 language plpgsql
@@ -2077,8 +2376,8 @@ as $$
 declare
   v_verdict text;
 begin
-  if fail.retry_in < interval '0' then
-    perform raise_error('JE003', 'retry_in must not be negative', format('received retry_in = %s', fail.retry_in), 'Use 0 to try again at once.');
+  if fail.retry_in not between interval '0' and interval '100 years' then
+    perform raise_error('JE003', 'retry_in must be from 0 to 100 years', format('received retry_in = %s', fail.retry_in), 'Use 0 to try again at once.');
   end if;
   select f.verdict into v_verdict
   from fail_jobs(array[fail.job_id], array[fail.token], array[fail.error], array[fail.details], array[fail.retry_in], array[fail.permanent],
@@ -2093,11 +2392,12 @@ comment on function fencepost.fail(bigint, int, text, interval, boolean, jsonb)
   is 'Fails the attempt that holds this token; returns retry, dead_letter or cancelled. Raises JE001, JE002, JE003.';
 --! EndIncluded jobs/fail.sql
 --! Included jobs/fail_many.sql
--- Fails many attempts at once; each array is as long as job_ids or left out. Stale pairs are passed over.
+-- Fails many attempts at once; each array is as long as job_ids or left out. Stale pairs are passed over; a wait
+-- that is negative counts as none, and one beyond 100 years as that.
 -- Locks: the leases, in id order. Errors: JE003.
 create function fencepost.fail_many(
   job_ids bigint[], tokens int[], errors text[] default null, retry_in interval[] default null, permanent boolean[] default null, details jsonb[] default null)
-returns table (job_id bigint, verdict text)
+returns table (job_id bigint, verdict text, token int)
 language plpgsql
 volatile
 security definer
@@ -2106,7 +2406,7 @@ as $$
 begin
   perform check_pairs(fail_many.job_ids, fail_many.tokens, 'fail_many');
   return query
-  select f.job_id, f.verdict
+  select f.job_id, f.verdict, f.token
   from fail_jobs(fail_many.job_ids, fail_many.tokens, fail_many.errors, fail_many.details, fail_many.retry_in, fail_many.permanent,
                  null, 'failed', fencepost_private.now()) as f;
 end
@@ -2121,7 +2421,8 @@ comment on function fencepost.fail_many(bigint[], int[], text[], interval[], boo
 --   cancel   someone asked to cancel it: abort its handler, then fail or complete it
 --   timeout  its time is up: abort its handler; the engine is about to take it back
 --   drain    (without a job) an operator asks the worker to finish what it has and take nothing new
--- A short transaction of its own. Locks: the worker's row, and leases older than a ttl.
+-- Without worker_id the name means its present incarnation, the latest if several hosts share it.
+-- A short transaction of its own. Locks: the worker's row; leases older than a ttl, SKIP LOCKED.
 -- Errors: JE003; JE010 when the worker is lost, stopped or unknown.
 create function fencepost.heartbeat(worker text, job_ids bigint[] default '{}', tokens int[] default '{}', worker_id int default null)
 returns table (job_id bigint, directive text)
@@ -2136,7 +2437,13 @@ declare
 begin
   perform check_pairs(heartbeat.job_ids, heartbeat.tokens, 'heartbeat');
   if v_id is null then
-    select w.worker_id into v_id from worker w where w.name = heartbeat.worker order by w.worker_id desc limit 1;
+    select w.worker_id into v_id
+    from worker w
+    where w.name = heartbeat.worker and w.status in ('active', 'draining')
+    order by w.worker_id desc limit 1;
+    if not found then
+      select max(w.worker_id) into v_id from worker w where w.name = heartbeat.worker;
+    end if;
   end if;
   return query
   select d.job_id, d.directive from beat(v_id, heartbeat.worker, heartbeat.job_ids, heartbeat.tokens, v_now) as d;
@@ -2146,7 +2453,8 @@ comment on function fencepost.heartbeat(text, bigint[], int[], int)
   is 'Keeps a worker and its leases alive; returns lost, cancel or timeout for the named jobs that need attention. Raises JE003, JE010.';
 
 -- The heartbeat itself: one row of worker, and seen_at on the named leases that were not stamped for a ttl (so that
--- short jobs pay nothing). Returns directives for the named jobs.
+-- short jobs pay nothing). A lease that is locked is being ended or cancelled: the heartbeat must not wait for that.
+-- Returns directives for the named jobs.
 create function fencepost_private.beat(p_worker_id int, p_name text, p_ids bigint[], p_tokens int[], p_now timestamptz)
 returns table (job_id bigint, token int, directive text)
 language plpgsql
@@ -2162,7 +2470,8 @@ as $$
 declare
   v_worker record;
 begin
-  update worker w set heartbeat_at = p_now, suspect_at = null
+  update worker w
+  set heartbeat_at = p_now, suspect_at = null, returned_at = case when w.heartbeat_at < p_now - w.ttl then p_now else w.returned_at end
   where w.worker_id = p_worker_id and w.status in ('active', 'draining')
   returning w.ttl, w.status into v_worker;
   if not found then
@@ -2170,9 +2479,12 @@ begin
   end if;
 
   update lease l set seen_at = p_now
-  from (select u.id, u.token from unnest(p_ids, p_tokens) as u(id, token) order by u.id) as held
-  where l.id = held.id and l.token = held.token and l.worker_id = p_worker_id
-    and greatest(l.started_at, l.seen_at) < p_now - v_worker.ttl;
+  where l.id = any (array(
+    select h.id
+    from unnest(p_ids, p_tokens) as held(id, token)
+    join lease h on h.id = held.id and h.token = held.token and h.worker_id = p_worker_id
+    where greatest(h.started_at, h.seen_at) < p_now - v_worker.ttl
+    for no key update of h skip locked));
 
   return query
   select held.id, held.token,
@@ -2190,8 +2502,8 @@ comment on function fencepost_private.beat(int, text, bigint[], int[], timestamp
 --! Included jobs/exchange.sql
 -- A worker's whole round in one transaction: results in, new work out.
 --
--- In this order: a heartbeat if one is due (with the jobs that still run); the completed and the failed attempts are
--- settled; new jobs are claimed. Results are fenced by (job, token) and by the worker's number.
+-- In this order: the completed and the failed attempts are settled; new jobs are claimed; a heartbeat is written if one
+-- is due, with the jobs that still run. Results are fenced by (job, token) and by the worker's number.
 --
 --   completed_ids, completed_tokens, completed_results          attempts that went well
 --   failed_ids, failed_tokens, failed_errors, failed_details,
@@ -2225,7 +2537,7 @@ declare
   v_now    timestamptz := fencepost_private.now();
   v_active boolean;
   v_due    boolean;
-  v_done   bigint[];
+  v_done   record;
 begin
   perform check_claim(exchange.types, exchange.max);
   perform check_pairs(exchange.completed_ids, exchange.completed_tokens, 'exchange (completed)');
@@ -2233,6 +2545,43 @@ begin
   perform check_pairs(exchange.running_ids, exchange.running_tokens, 'exchange (running)');
   v_active := enter_worker(exchange.worker_id);
 
+  -- results of both kinds: their leases are locked in one order, together
+  if cardinality(exchange.completed_ids) > 0 and cardinality(exchange.failed_ids) > 0 then
+    perform hold_leases(exchange.completed_ids || exchange.failed_ids);
+  end if;
+  if cardinality(exchange.completed_ids) > 0 then
+    perform check_results(exchange.completed_ids, exchange.completed_results);
+    select c.done_ids, c.done_tokens into v_done
+    from complete_jobs(exchange.completed_ids, exchange.completed_tokens, exchange.completed_results, exchange.worker_id, v_now) as c;
+    if cardinality(v_done.done_ids) < cardinality(exchange.completed_ids) then
+      return query
+      select 'lost', c.id, c.token, null::text, null::int, null::int, null::jsonb, null::jsonb, null::int, null::text, null::text,
+             null::timestamptz, null::timestamptz, null::bigint, null::bigint
+      from unnest(exchange.completed_ids, exchange.completed_tokens) as c(id, token)
+      where not exists (select from unnest(v_done.done_ids, v_done.done_tokens) as d(id, token) where d.id = c.id and d.token = c.token);
+    end if;
+  end if;
+
+  if cardinality(exchange.failed_ids) > 0 then
+    return query
+    with settled as (
+      select f.job_id, f.token, f.verdict
+      from fail_jobs(exchange.failed_ids, exchange.failed_tokens, exchange.failed_errors, exchange.failed_details,
+                     exchange.failed_retry_in, exchange.failed_permanent, exchange.worker_id, 'failed', v_now) as f
+    )
+    select coalesce(s.verdict, 'lost'), f.id, f.token, null::text, null::int, null::int, null::jsonb, null::jsonb, null::int, null::text, null::text,
+           null::timestamptz, null::timestamptz, null::bigint, null::bigint
+    from unnest(exchange.failed_ids, exchange.failed_tokens) with ordinality as f(id, token, ordinal)
+    left join settled s on s.job_id = f.id and s.token = f.token
+    order by f.ordinal;
+  end if;
+
+  if v_active and exchange.max > 0 then
+    return query
+    select 'run', c.* from claim_jobs(exchange.worker_id, exchange.types, exchange.max, v_now) as c;
+  end if;
+
+  -- last, so that the worker's row is not locked while we wait for a lease, and heartbeats go on
   select w.heartbeat_at < v_now - w.ttl / 3 into v_due from worker w where w.worker_id = exchange.worker_id;
   if v_due then
     return query
@@ -2240,40 +2589,25 @@ begin
            null::timestamptz, null::timestamptz, null::bigint, null::bigint
     from beat(exchange.worker_id, null, exchange.running_ids, exchange.running_tokens, v_now) as b;
   end if;
-
-  if cardinality(exchange.completed_ids) > 0 then
-    perform check_results(exchange.completed_ids, exchange.completed_results);
-    v_done := complete_jobs(exchange.completed_ids, exchange.completed_tokens, exchange.completed_results, exchange.worker_id, v_now);
-    if cardinality(v_done) < cardinality(exchange.completed_ids) then
-      return query
-      select 'lost', c.id, c.token, null::text, null::int, null::int, null::jsonb, null::jsonb, null::int, null::text, null::text,
-             null::timestamptz, null::timestamptz, null::bigint, null::bigint
-      from unnest(exchange.completed_ids, exchange.completed_tokens) as c(id, token)
-      where not c.id = any (v_done);
-    end if;
-  end if;
-
-  if cardinality(exchange.failed_ids) > 0 then
-    return query
-    with settled as (
-      select f.job_id, f.verdict
-      from fail_jobs(exchange.failed_ids, exchange.failed_tokens, exchange.failed_errors, exchange.failed_details,
-                     exchange.failed_retry_in, exchange.failed_permanent, exchange.worker_id, 'failed', v_now) as f
-    )
-    select coalesce(s.verdict, 'lost'), f.id, f.token, null::text, null::int, null::int, null::jsonb, null::jsonb, null::int, null::text, null::text,
-           null::timestamptz, null::timestamptz, null::bigint, null::bigint
-    from unnest(exchange.failed_ids, exchange.failed_tokens) as f(id, token)
-    left join settled s on s.job_id = f.id;
-  end if;
-
-  if v_active and exchange.max > 0 then
-    return query
-    select 'run', c.* from claim_jobs(exchange.worker_id, exchange.types, exchange.max, v_now) as c;
-  end if;
 end
 $$;
 comment on function fencepost.exchange(int, bigint[], int[], jsonb[], bigint[], int[], text[], jsonb[], interval[], boolean[], bigint[], int[], text[], int)
   is 'One round of a worker in one transaction: heartbeat if due, settle results, claim new work; returns directives and jobs. Raises JE003, JE006, JE010.';
+
+-- Locks leases against their end, in id order, before they are ended in groups.
+create function fencepost_private.hold_leases(p_ids bigint[])
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+begin
+  perform from lease l where l.id = any (p_ids) order by l.id for update;
+end
+$$;
+comment on function fencepost_private.hold_leases(bigint[]) is 'Locks these leases in id order, to the end of the transaction.';
 --! EndIncluded jobs/exchange.sql
 --! Included jobs/reclaim.sql
 -- Taking work back from workers that are gone. Three small steps, called by maintain().
@@ -2317,7 +2651,8 @@ comment on function fencepost_private.mark_lost(timestamptz) is 'Suspects silent
 
 -- Takes back, at most p_limit: leases of workers that are lost or stopped (the attempt ends as lease_expired, and
 -- counts: a job that kills its workers must not live for ever); leases that a live worker has not named for three
--- ttls (it forgot them); leases past their deadline (timed_out).
+-- ttls in which it spoke (it forgot them; what nobody could say during an outage does not count); leases past their
+-- deadline (timed_out).
 -- A worker is closed only when no claim of it can be open (its lock was free) and a later statement finds no lease.
 -- Locks: the leases, SKIP LOCKED.
 create function fencepost_private.reclaim(p_limit int default 1000, p_now timestamptz default fencepost_private.now())
@@ -2339,7 +2674,7 @@ begin
     left join worker w on w.worker_id = l.worker_id
     where l.worker_id = any (v_gone)
        or l.deadline <= p_now
-       or greatest(l.started_at, l.seen_at) < p_now - 3 * coalesce(w.ttl, interval '30 seconds')
+       or greatest(l.started_at, l.seen_at, w.returned_at) < coalesce(w.heartbeat_at, p_now) - 3 * coalesce(w.ttl, interval '30 seconds')
     limit p_limit
     for update of l skip locked
   )
@@ -2436,12 +2771,17 @@ comment on function fencepost.cancel(bigint, text)
 --! Included jobs/cancel_jobs.sql
 -- Cancels jobs, set-wise: those that wait end at once; for those that run it is recorded, and their workers are told.
 -- Jobs that are dead-lettered or have ended are passed over.
--- Locks: the rows of the places that hold them.
+-- Locks: the rows of the places that hold them, in id order.
 create function fencepost_private.cancel_jobs(p_ids bigint[], p_reason text, p_now timestamptz)
 returns table (job_id bigint, verdict text)
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -2494,7 +2834,8 @@ begin
   return query
   select u.id, 'cancelled'::text from unnest(v_ended) as u(id)
   union all
-  select l.id, 'cancel_requested' from lease l where l.id = any (p_ids);   -- also those that had been asked before
+  -- also those that had been asked before; not one that was claimed again while we looked
+  select l.id, 'cancel_requested' from lease l where l.id = any (p_ids) and l.cancel_requested_at is not null;
 end
 $$;
 comment on function fencepost_private.cancel_jobs(bigint[], text, timestamptz)
@@ -2524,6 +2865,11 @@ returns int
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
 as $$
 declare
   v_now timestamptz := fencepost_private.now();
@@ -2555,7 +2901,8 @@ comment on function fencepost_private.discard_jobs(bigint[], text) is 'Gives the
 --! EndIncluded jobs/discard.sql
 --! Included jobs/progress.sql
 -- Tells how far a running job is: any JSON. Only the latest is kept, so report when a person would care, not in a
--- tight loop. Locks: the lease (shared). Errors: JE001, JE002, JE003 (null).
+-- tight loop. Locks: the lease, against its end. Errors: JE001, JE002, JE003 (null),
+-- JE006 (larger than a payload of its type may be).
 create function fencepost.progress(job_id bigint, token int, value jsonb)
 returns void
 language plpgsql
@@ -2569,12 +2916,13 @@ begin
     perform raise_error('JE003', 'progress needs a value', 'received null', 'Any JSON: 0.5, "half done", {"rows": 1200}.');
   end if;
   perform hold_lease(progress.job_id, progress.token);
+  perform check_results(array[progress.job_id], array[progress.value], 'progress');
   insert into progress as p (job_id, token, value, at)
   values (progress.job_id, progress.token, progress.value, fencepost_private.now())
   on conflict (job_id) do update set token = excluded.token, value = excluded.value, at = excluded.at;
 end
 $$;
-comment on function fencepost.progress(bigint, int, jsonb) is 'Records the latest progress of a running job. Raises JE001, JE002, JE003.';
+comment on function fencepost.progress(bigint, int, jsonb) is 'Records the latest progress of a running job. Raises JE001, JE002, JE003, JE006.';
 --! EndIncluded jobs/progress.sql
 --! Included jobs/release.sql
 -- Gives one attempt back unstarted. Errors: JE001, JE002.
@@ -2597,7 +2945,7 @@ comment on function fencepost.release(bigint, int) is 'Gives an attempt back uns
 -- Gives attempts back unstarted: the jobs are ready at once, for anyone, and the attempts do not count.
 -- Stale pairs are passed over. Locks: the leases, in id order. Errors: JE003.
 create function fencepost.release_many(job_ids bigint[], tokens int[])
-returns table (job_id bigint)
+returns table (job_id bigint, token int)
 language plpgsql
 volatile
 security definer
@@ -2606,11 +2954,14 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set jit = off
 as $$
 declare
   v_now   timestamptz := fencepost_private.now();
   v_xid   bigint;
   v_done  bigint[];
+  v_marks int[];
+  v_over  bigint[];
   v_types int[];
 begin
   perform check_pairs(release_many.job_ids, release_many.tokens, 'release_many');
@@ -2641,14 +2992,17 @@ begin
     from ended e join lane l on l.lane_id = e.lane_id group by l.type_id
     returning type_id
   )
-  select (select array_agg(e.id) from ended e), (select array_agg(c.type_id) from counted c) into v_done, v_types;
-  perform jobs_ended(array(select u.id from unnest(v_done) as u(id) where job_status(u.id) = 'cancelled'));
+  select array_agg(e.id), array_agg(e.token), array_agg(e.id) filter (where e.cancel_requested_at is not null),
+         (select array_agg(c.type_id) from counted c)
+    into v_done, v_marks, v_over, v_types
+  from ended e;
+  perform jobs_ended(v_over);
   perform wake(v_types);
-  return query select unnest(v_done);
+  return query select u.id, u.token from unnest(v_done, v_marks) as u(id, token);
 end
 $$;
 comment on function fencepost.release_many(bigint[], int[])
-  is 'Gives attempts back unstarted, without counting them; returns the accepted jobs. Raises JE003.';
+  is 'Gives attempts back unstarted, without counting them; returns the accepted ones. Raises JE003.';
 --! EndIncluded jobs/release_many.sql
 --! Included jobs/replay.sql
 -- Returns a dead letter to work: it is ready at once, its attempts start again at 1, its token goes on growing.
@@ -2675,6 +3029,11 @@ returns int
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
 as $$
 declare
   v_now   timestamptz := fencepost_private.now();
@@ -2791,6 +3150,7 @@ create function fencepost_private.lock_place(p_job_id bigint, out place text, ou
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 begin
@@ -2837,6 +3197,11 @@ returns int
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
 as $$
 declare
   v_xid   bigint;
@@ -2875,6 +3240,7 @@ $$;
 comment on function fencepost_private.resume_jobs(bigint[], jsonb, timestamptz) is 'Brings these suspended jobs back to work; others are passed over. Returns how many.';
 
 -- Resumes those whose time has come, at most p_limit. A step of maintain().
+-- Locks: the rows it resumes, SKIP LOCKED: a transaction that holds one of them does not stop the housekeeping.
 create function fencepost_private.resume_due(p_limit int default 1000, p_now timestamptz default fencepost_private.now())
 returns bigint
 language plpgsql
@@ -2882,7 +3248,7 @@ volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_due bigint[] := array(select s.id from suspended s where s.wake_at <= p_now order by s.wake_at limit p_limit);
+  v_due bigint[] := array(select s.id from suspended s where s.wake_at <= p_now order by s.wake_at limit p_limit for update skip locked);
 begin
   if cardinality(v_due) = 0 then
     return 0;
@@ -2895,8 +3261,8 @@ comment on function fencepost_private.resume_due(int, timestamptz) is 'Resumes u
 --! Included jobs/step.sql
 -- Records a checkpoint of a running job, once: the first value stays, and later calls get it back. A retried attempt
 -- so skips what an earlier one has done.
--- Locks: the lease is read under a share lock, so that a fenced attempt records nothing.
--- Errors: JE001, JE002, JE003 (name).
+-- Locks: the lease is held to the end of the transaction, so that a fenced attempt records nothing.
+-- Errors: JE001, JE002, JE003 (name), JE006 (value larger than a payload of its type may be).
 create function fencepost.step(job_id bigint, token int, name text, value jsonb default null)
 returns jsonb
 language plpgsql
@@ -2912,6 +3278,7 @@ begin
     perform raise_error('JE003', 'a step needs a name of 1 to 200 characters', format('received %s', coalesce(left(quote_literal(step.name), 100), 'null')), 'The name is unique in its job.');
   end if;
   perform hold_lease(step.job_id, step.token);
+  perform check_results(array[step.job_id], array[step.value], 'step');
   insert into step (job_id, name, value, token, at)
   values (step.job_id, step.name, step.value, step.token, fencepost_private.now())
   on conflict on constraint step_pkey do nothing;
@@ -2919,29 +3286,31 @@ begin
   return v_value;
 end
 $$;
-comment on function fencepost.step(bigint, int, text, jsonb) is 'Records a checkpoint of a running job once and returns what is recorded. Raises JE001, JE002, JE003.';
+comment on function fencepost.step(bigint, int, text, jsonb) is 'Records a checkpoint of a running job once and returns what is recorded. Raises JE001, JE002, JE003, JE006.';
 
--- Locks the lease against its end, until commit. Errors: JE001, JE002.
+-- Locks the lease against its end, until commit; heartbeats and requests to cancel do not wait for it.
+-- Errors: JE001, JE002.
 create function fencepost_private.hold_lease(p_job_id bigint, p_token int)
 returns void
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 begin
-  perform from lease l where l.id = p_job_id and l.token = p_token for share;
+  perform from lease l where l.id = p_job_id and l.token = p_token for key share;
   if not found then
     perform raise_lease_lost(p_job_id, p_token);
   end if;
 end
 $$;
-comment on function fencepost_private.hold_lease(bigint, int) is 'Share-locks a lease to the end of the transaction. Raises JE001, JE002.';
+comment on function fencepost_private.hold_lease(bigint, int) is 'Holds a lease to the end of the transaction, against its end alone. Raises JE001, JE002.';
 --! EndIncluded jobs/step.sql
 --! Included jobs/suspend.sql
 -- A handler steps aside to wait: the job leaves its worker, holds no lease and no slot, and comes back under a new
 -- token, at wake_at (or after delay) or when resume() is called, whichever is first. The attempt does not count.
 --   waits_for  a name for what it waits for; resume() stores its data as the step of that name
--- Locks: the lease. Errors: JE001, JE002, JE003.
+-- Locks: the lease. Errors: JE001, JE002, JE003, JE004 (the job is being cancelled).
 create function fencepost.suspend(job_id bigint, token int, wake_at timestamptz default null, delay interval default null, waits_for text default null)
 returns void
 language plpgsql
@@ -2956,7 +3325,11 @@ declare
   v_xid    bigint;
   v_types  int[];
 begin
-  perform check_job_options(suspend.wake_at, suspend.delay, suspend.waits_for, null, null, null, 'suspend: ');
+  perform check_job_options(suspend.wake_at, suspend.delay, null, null, null, null, null, 'suspend: ');
+  if length(suspend.waits_for) not between 1 and 200 then
+    perform raise_error('JE003', 'waits_for must have 1 to 200 characters', format('received %s characters', length(suspend.waits_for)),
+      'It becomes the name of a step, which resume() records.');
+  end if;
   perform lock_runs_of(array[suspend.job_id]);
   v_xid := xid();
   with ended as (
@@ -2989,11 +3362,328 @@ comment on function fencepost.suspend(bigint, int, timestamptz, interval, text)
   is 'Takes a running job off its worker until a time or resume(); the attempt does not count. Raises JE001, JE002, JE003, JE004.';
 --! EndIncluded jobs/suspend.sql
 
+-- What people read
+--! Included views/leases.sql
+-- Running attempts. leased_until is the earliest time at which the engine may take the attempt back: its worker has
+-- been silent for its ttl (in two looks), or has spoken for three ttls without naming the job, or the attempt times out. Every
+-- heartbeat moves it on. A lease that is late but not yet taken is still good.
+create view fencepost.leases as
+select l.id as job_id, l.worker_id, w.name as worker, l.attempts as attempt, l.token, l.started_at,
+       least(greatest(w.heartbeat_at + w.ttl, w.suspect_at + w.ttl / 2),
+             greatest(l.started_at, l.seen_at, w.returned_at) + 3 * coalesce(w.ttl, interval '30 seconds'),
+             l.deadline,
+             w.ended_at) as leased_until,
+       l.deadline, t.type, n.priority::int as priority, l.tenant, l.ready_at, l.cancel_requested_at, l.cancel_reason
+from fencepost_private.lease l
+join fencepost_private.lane n on n.lane_id = l.lane_id
+join fencepost_private.job_type t on t.type_id = n.type_id
+left join fencepost_private.worker w on w.worker_id = l.worker_id;
+
+comment on view fencepost.leases is 'Running attempts: who holds which job, under which token, until when.';
+comment on column fencepost.leases.job_id is 'The job.';
+comment on column fencepost.leases.worker_id is 'The worker that holds it.';
+comment on column fencepost.leases.worker is 'Name of that worker.';
+comment on column fencepost.leases.attempt is 'Number of the attempt.';
+comment on column fencepost.leases.token is 'Fencing token of the attempt.';
+comment on column fencepost.leases.started_at is 'When it was claimed.';
+comment on column fencepost.leases.leased_until is 'Before this the attempt cannot be taken back; every heartbeat moves it on.';
+comment on column fencepost.leases.deadline is 'When the attempt times out; null without a timeout.';
+comment on column fencepost.leases.type is 'Type of the job.';
+comment on column fencepost.leases.priority is 'Priority of the job.';
+comment on column fencepost.leases.tenant is 'Whose job it is.';
+comment on column fencepost.leases.ready_at is 'Since when the job could have been claimed.';
+comment on column fencepost.leases.cancel_requested_at is 'When its cancellation was asked for.';
+comment on column fencepost.leases.cancel_reason is 'Why.';
+--! EndIncluded views/leases.sql
+--! Included views/jobs.sql
+-- Where every job stands: one arm for each place, each with a constant status, so that a question about one status
+-- or one job reads one small table or one index entry, never all of them.
+create view fencepost_private.job_place as
+select r.id, 'pending'::text as status, r.lane_id, r.attempts, r.token, r.ready_at as since, r.ready_at as available_at,
+       null::int as worker_id, null::timestamptz as started_at, null::timestamptz as finished_at, null::text as waits_for
+from fencepost_private.ready r
+union all
+select d.id, 'pending', d.lane_id, d.attempts, d.token, null, d.available_at, null, null, null, null
+from fencepost_private.delayed d
+union all
+select p.id, 'pending', p.lane_id, p.attempts, p.token, p.parked_at, null, null, null, null, p.waits_for
+from fencepost_private.parked p
+union all
+select l.id, 'running', l.lane_id, l.attempts, l.token, l.started_at, null, l.worker_id, l.started_at, null, null
+from fencepost_private.lease l
+union all
+select s.id, 'waiting', s.lane_id, s.attempts, s.token, s.suspended_at, s.wake_at, null, null, null, s.waits_for
+from fencepost_private.suspended s
+union all
+select z.id, 'dead_letter', z.lane_id, z.attempts, z.token, z.failed_at, null, null, null, z.failed_at, null
+from fencepost_private.dead_letter z
+union all
+select e.job_id, 'completed', e.lane_id, e.attempt, e.token, e.at, null, e.worker_id, e.started_at, e.at, null
+from fencepost_private.event e where e.job_id is not null and e.kind = 'job.completed'
+union all
+select e.job_id, 'cancelled', e.lane_id, e.attempt, e.token, e.at, null, e.worker_id, e.started_at, e.at, null
+from fencepost_private.event e where e.job_id is not null and e.kind = 'job.cancelled'
+union all
+select e.job_id, 'discarded', e.lane_id, e.attempt, e.token, e.at, null, e.worker_id, e.started_at, e.at, null
+from fencepost_private.event e where e.job_id is not null and e.kind = 'job.discarded';
+
+comment on view fencepost_private.job_place is 'Every job and the place that holds it, or the event that ended it.';
+comment on column fencepost_private.job_place.id is 'The job.';
+comment on column fencepost_private.job_place.status is 'pending, running, waiting, dead_letter, completed, cancelled or discarded.';
+comment on column fencepost_private.job_place.lane_id is 'The lane it stands in, or stood in when it ended.';
+comment on column fencepost_private.job_place.attempts is 'Attempts that count.';
+comment on column fencepost_private.job_place.token is 'Fencing token of its last claim; 0 before the first.';
+comment on column fencepost_private.job_place.since is 'Since when it stands there; null for a delayed job.';
+comment on column fencepost_private.job_place.available_at is 'When it could or can be claimed, or when it resumes.';
+comment on column fencepost_private.job_place.worker_id is 'The worker that runs it or ended it.';
+comment on column fencepost_private.job_place.started_at is 'When its last attempt was claimed.';
+comment on column fencepost_private.job_place.finished_at is 'When it ended or was dead-lettered.';
+comment on column fencepost_private.job_place.waits_for is 'The signal, key or pool that it waits for.';
+
+-- The jobs as people see them. What is not selected is not looked up: result, last_error and the like are
+-- subqueries that only a query which names them pays for.
+create view fencepost.jobs as
+select p.id, t.type, p.status, p.attempts, coalesce(b.max_attempts, t.max_attempts) as max_attempts, n.priority::int as priority,
+       fencepost_private.shown(b.payload) as payload,
+       case p.status when 'completed' then (
+         select fencepost_private.shown(e.data) from fencepost_private.event e
+         where e.job_id = p.id and e.kind = 'job.completed' order by e.id desc limit 1
+       ) end as result,
+       (select fencepost_private.shown(e.data) ->> 'error' from fencepost_private.event e
+        where e.job_id = p.id and e.outcome in ('failed', 'timed_out', 'lease_expired') order by e.id desc limit 1) as last_error,
+       p.available_at,
+       case p.status when 'running' then (select l.leased_until from fencepost.leases l where l.job_id = p.id) end as leased_until,
+       (select w.name from fencepost_private.worker w where w.worker_id = p.worker_id) as worker,
+       b.idempotency_key, b.tenant, b.created_at,
+       greatest(b.created_at, p.since, (
+         select e.at from fencepost_private.event e where e.job_id = p.id order by e.id desc limit 1
+       )) as updated_at,
+       p.started_at, p.finished_at, p.waits_for, b.headers, b.timeout, p.token,
+       (select fencepost_private.shown(g.value) from fencepost_private.progress g where g.job_id = p.id) as progress,
+       b.run_id, b.task_id
+from fencepost_private.job_place p
+join fencepost_private.lane n on n.lane_id = p.lane_id
+join fencepost_private.job_type t on t.type_id = n.type_id
+join fencepost_private.job b on b.id = p.id;
+
+comment on view fencepost.jobs is 'Every job, with its status. Ask by id or by status: each reads one small table or one index entry.';
+comment on column fencepost.jobs.id is 'The job''s number.';
+comment on column fencepost.jobs.type is 'What kind of work.';
+comment on column fencepost.jobs.status is 'pending, running, waiting, dead_letter, completed, cancelled or discarded.';
+comment on column fencepost.jobs.attempts is 'Attempts that count against max_attempts; reset by replay.';
+comment on column fencepost.jobs.max_attempts is 'Attempts before it is dead-lettered: its own limit or its type''s.';
+comment on column fencepost.jobs.priority is '0 to 9, higher is claimed first.';
+comment on column fencepost.jobs.payload is 'What its handler is given.';
+comment on column fencepost.jobs.result is 'What its handler returned, once completed.';
+comment on column fencepost.jobs.last_error is 'Message of the last attempt that failed, if any did.';
+comment on column fencepost.jobs.available_at is 'Pending: when it could or can be claimed. Waiting: when it resumes by itself.';
+comment on column fencepost.jobs.leased_until is 'Running: before this it cannot be taken back from its worker.';
+comment on column fencepost.jobs.worker is 'Name of the worker that runs it or that ended it.';
+comment on column fencepost.jobs.idempotency_key is 'The key under which it was enqueued once.';
+comment on column fencepost.jobs.tenant is 'Whose job it is.';
+comment on column fencepost.jobs.created_at is 'When it was enqueued.';
+comment on column fencepost.jobs.updated_at is 'When it last changed.';
+comment on column fencepost.jobs.started_at is 'When its present or final attempt was claimed.';
+comment on column fencepost.jobs.finished_at is 'When it ended or was dead-lettered.';
+comment on column fencepost.jobs.waits_for is 'The signal, key or pool that it waits for.';
+comment on column fencepost.jobs.headers is 'Its metadata.';
+comment on column fencepost.jobs.timeout is 'Its own limit for one attempt; null takes the type''s.';
+comment on column fencepost.jobs.token is 'Fencing token of its last claim; 0 before the first.';
+comment on column fencepost.jobs.progress is 'What its handler last said of its progress.';
+comment on column fencepost.jobs.run_id is 'The workflow run it belongs to.';
+comment on column fencepost.jobs.task_id is 'The task of that run.';
+--! EndIncluded views/jobs.sql
+--! Included views/attempts.sql
+-- Every attempt: those that ended, from the event that ended them, and those that run, from their lease. The key is
+-- (job_id, token): attempt starts again at 1 after a replay, the token never does.
+create view fencepost.attempts as
+select a.job_id, a.attempt, a.token, w.name as worker, a.outcome, a.error, a.started_at, a.finished_at, a.ready_at, a.details, a.result, a.worker_id
+from (
+  select e.job_id, e.attempt, e.token, e.worker_id, e.outcome::text as outcome,
+         case when e.outcome in ('failed', 'timed_out', 'lease_expired', 'cancelled') then fencepost_private.shown(e.data) ->> 'error' end as error,
+         e.started_at, e.at as finished_at, e.ready_at,
+         case when e.outcome in ('failed', 'timed_out', 'lease_expired', 'cancelled') then fencepost_private.shown(e.data) -> 'details' end as details,
+         case e.outcome when 'completed' then fencepost_private.shown(e.data) end as result
+  from fencepost_private.event e
+  where e.job_id is not null and e.outcome is not null
+  union all
+  select l.id, l.attempts, l.token, l.worker_id, null, null, l.started_at, null, l.ready_at, null, null
+  from fencepost_private.lease l
+) as a
+left join fencepost_private.worker w on w.worker_id = a.worker_id;
+
+comment on view fencepost.attempts is 'Every attempt of every job, ended or running. Ask by job_id.';
+comment on column fencepost.attempts.job_id is 'The job.';
+comment on column fencepost.attempts.attempt is 'Its number; starts again at 1 after a replay.';
+comment on column fencepost.attempts.token is 'Its fencing token: unique in the job for ever.';
+comment on column fencepost.attempts.worker is 'Name of the worker that ran it.';
+comment on column fencepost.attempts.outcome is 'completed, failed, lease_expired, timed_out, released, cancelled or suspended; null while it runs.';
+comment on column fencepost.attempts.error is 'What went wrong.';
+comment on column fencepost.attempts.started_at is 'When it was claimed.';
+comment on column fencepost.attempts.finished_at is 'When it ended; null while it runs.';
+comment on column fencepost.attempts.ready_at is 'Since when the job could have been claimed: started_at less this is the wait.';
+comment on column fencepost.attempts.details is 'What else the worker said of the error.';
+comment on column fencepost.attempts.result is 'What the handler returned.';
+comment on column fencepost.attempts.worker_id is 'The worker (its incarnation).';
+--! EndIncluded views/attempts.sql
+--! Included views/job_events.sql
+-- The history of a job. job.enqueued and job.started are shown also where they are not stored (a type stores them
+-- only when it publishes them): the first from the body, the second from each attempt. Those rows have no id.
+create view fencepost.job_events as
+select h.id, h.job_id, h.kind, h.attempt, w.name as worker, h.data, h.created_at, h.token, h.outcome, h.actor, h.tenant
+from (
+  select e.id, e.job_id, e.kind::text as kind, e.attempt, e.worker_id, fencepost_private.shown(e.data) as data, e.at as created_at,
+         e.token, e.outcome::text as outcome, e.actor, e.tenant
+  from fencepost_private.event e
+  where e.job_id is not null
+  union all
+  select null, b.id, 'job.enqueued', null, null, null, b.created_at, null, null, null, b.tenant
+  from fencepost_private.job b
+  where not exists (select from fencepost_private.event s where s.job_id = b.id and s.kind = 'job.enqueued')
+  union all
+  select null, e.job_id, 'job.started', e.attempt, e.worker_id, null, e.started_at, e.token, null, null, e.tenant
+  from fencepost_private.event e
+  where e.job_id is not null and e.outcome is not null
+    and not exists (select from fencepost_private.event s where s.job_id = e.job_id and s.kind = 'job.started' and s.token = e.token)
+  union all
+  select null, l.id, 'job.started', l.attempts, l.worker_id, null, l.started_at, l.token, null, null, l.tenant
+  from fencepost_private.lease l
+  where not exists (select from fencepost_private.event s where s.job_id = l.id and s.kind = 'job.started' and s.token = l.token)
+) as h
+left join fencepost_private.worker w on w.worker_id = h.worker_id;
+
+comment on view fencepost.job_events is 'The history of jobs, oldest first by (created_at, id). Ask by job_id.';
+comment on column fencepost.job_events.id is 'The event''s number; null for an enqueue or a start that is not stored as an event.';
+comment on column fencepost.job_events.job_id is 'The job.';
+comment on column fencepost.job_events.kind is 'What happened, such as job.completed.';
+comment on column fencepost.job_events.attempt is 'Number of the attempt.';
+comment on column fencepost.job_events.worker is 'Name of the worker.';
+comment on column fencepost.job_events.data is 'The result, the error, or what else belongs to the event.';
+comment on column fencepost.job_events.created_at is 'When it happened.';
+comment on column fencepost.job_events.token is 'Fencing token of the attempt.';
+comment on column fencepost.job_events.outcome is 'How the attempt ended, when the event ends one.';
+comment on column fencepost.job_events.actor is 'Who did it, for what people do.';
+comment on column fencepost.job_events.tenant is 'Whose job it is.';
+--! EndIncluded views/job_events.sql
+--! Included views/dead_letter.sql
+-- Jobs that failed for good and wait for a decision: replay or discard.
+create view fencepost.dead_letter as
+select z.id as job_id, t.type,
+       fencepost_private.shown(to_jsonb(z.final_error)) #>> '{}' as final_error,
+       z.attempts, z.failed_at, n.priority::int as priority, z.tenant,
+       fencepost_private.shown(z.details) as details, fencepost_private.shown(b.payload) as payload,
+       b.idempotency_key, b.created_at, z.token, b.run_id, b.task_id
+from fencepost_private.dead_letter z
+join fencepost_private.lane n on n.lane_id = z.lane_id
+join fencepost_private.job_type t on t.type_id = n.type_id
+left join fencepost_private.job b on b.id = z.id;
+
+comment on view fencepost.dead_letter is 'Jobs that failed for good, kept until fencepost.replay() or fencepost.discard().';
+comment on column fencepost.dead_letter.job_id is 'The job.';
+comment on column fencepost.dead_letter.type is 'Its type.';
+comment on column fencepost.dead_letter.final_error is 'Message of its last error.';
+comment on column fencepost.dead_letter.attempts is 'Attempts that counted.';
+comment on column fencepost.dead_letter.failed_at is 'When it was dead-lettered.';
+comment on column fencepost.dead_letter.priority is 'Its priority.';
+comment on column fencepost.dead_letter.tenant is 'Whose job it is.';
+comment on column fencepost.dead_letter.details is 'What else the worker said of the error: name, stack, cause.';
+comment on column fencepost.dead_letter.payload is 'What its handler was given.';
+comment on column fencepost.dead_letter.idempotency_key is 'The key under which it was enqueued once.';
+comment on column fencepost.dead_letter.created_at is 'When it was enqueued.';
+comment on column fencepost.dead_letter.token is 'Fencing token of its last attempt.';
+comment on column fencepost.dead_letter.run_id is 'The workflow run it belongs to.';
+comment on column fencepost.dead_letter.task_id is 'The task of that run.';
+--! EndIncluded views/dead_letter.sql
+--! Included views/workers.sql
+-- Worker processes, one row an incarnation: a restart is a new row.
+create view fencepost.workers as
+select w.worker_id as id, w.name, w.hostname, w.status::text as status, w.types, w.heartbeat_at as last_heartbeat,
+       coalesce(a.jobs, 0) as active_jobs, w.slot, w.ttl, w.started_at, w.suspect_at, w.ended_at, w.info, w.tenant
+from fencepost_private.worker w
+left join (select l.worker_id, count(*) as jobs from fencepost_private.lease l group by l.worker_id) as a on a.worker_id = w.worker_id;
+
+comment on view fencepost.workers is 'Worker processes, present and past, and how many jobs each runs.';
+comment on column fencepost.workers.id is 'Number of the incarnation; never reused.';
+comment on column fencepost.workers.name is 'Name that the process gave itself.';
+comment on column fencepost.workers.hostname is 'Where it runs.';
+comment on column fencepost.workers.status is 'active, draining, lost or stopped.';
+comment on column fencepost.workers.types is 'Types that it last claimed or declared.';
+comment on column fencepost.workers.last_heartbeat is 'Its last sign of life.';
+comment on column fencepost.workers.active_jobs is 'Jobs that it runs now.';
+comment on column fencepost.workers.slot is 'Tells processes of one name on one host apart.';
+comment on column fencepost.workers.ttl is 'How long it may be silent before it is lost.';
+comment on column fencepost.workers.started_at is 'When it registered.';
+comment on column fencepost.workers.suspect_at is 'When its silence was first noticed; null while it speaks.';
+comment on column fencepost.workers.ended_at is 'When it was lost or stopped.';
+comment on column fencepost.workers.info is 'What it tells of itself: version, pid, slots, language.';
+comment on column fencepost.workers.tenant is 'The tenant it works for; empty works for all.';
+--! EndIncluded views/workers.sql
+--! Included views/types.sql
+-- Types of work and their settings. Depths are in fencepost.stats().
+create view fencepost.types as
+select t.type, t.paused, t.max_attempts, t.timeout, t.max_running, t.max_pending, t.accept,
+       t.backoff_base, t.backoff_factor, t.backoff_cap, t.backoff_jitter, t.max_payload_bytes, t.payload_check::text as payload_check,
+       t.publish_enqueued, t.publish_started, t.dead_letter_alert, t.keep_finished, t.overridden, t.created_at, t.updated_at, t.type_id
+from fencepost_private.job_type t;
+
+comment on view fencepost.types is 'Types of work and their settings; change them with fencepost.configure_type().';
+comment on column fencepost.types.type is 'Its name.';
+comment on column fencepost.types.paused is 'True stops claims; enqueues go on.';
+comment on column fencepost.types.max_attempts is 'Attempts that count before a job is dead-lettered.';
+comment on column fencepost.types.timeout is 'How long one attempt may run; null is no limit.';
+comment on column fencepost.types.max_running is 'How many jobs may run at once; null is no limit.';
+comment on column fencepost.types.max_pending is 'How many jobs may wait before enqueues are refused; null is no limit.';
+comment on column fencepost.types.accept is 'False refuses enqueues.';
+comment on column fencepost.types.backoff_base is 'Wait before the second attempt, before jitter.';
+comment on column fencepost.types.backoff_factor is 'Growth of the wait with each further attempt.';
+comment on column fencepost.types.backoff_cap is 'The longest wait between attempts.';
+comment on column fencepost.types.backoff_jitter is 'Share of the wait that is drawn at random.';
+comment on column fencepost.types.max_payload_bytes is 'Largest payload, and largest result, in bytes of JSON text.';
+comment on column fencepost.types.payload_check is 'SQL/JSON path predicate that a payload must satisfy; null is none.';
+comment on column fencepost.types.publish_enqueued is 'True stores a job.enqueued event for each job.';
+comment on column fencepost.types.publish_started is 'True stores a job.started event for each attempt.';
+comment on column fencepost.types.dead_letter_alert is 'Dead letters at which the shipped alert fires.';
+comment on column fencepost.types.keep_finished is 'How long finished jobs are kept.';
+comment on column fencepost.types.overridden is 'Settings that an operator has set: code leaves these alone.';
+comment on column fencepost.types.created_at is 'When the type was first seen.';
+comment on column fencepost.types.updated_at is 'When a setting last changed.';
+comment on column fencepost.types.type_id is 'Internal number of the type.';
+--! EndIncluded views/types.sql
+--! Included views/throughput.sql
+-- The last three hours by minute, for charts.
+create view fencepost.throughput as
+select m.minute, t.type, m.enqueued, m.completed, m.failed, m.dead_lettered
+from fencepost_private.type_minute m
+join fencepost_private.job_type t on t.type_id = m.type_id;
+
+comment on view fencepost.throughput is 'What happened in each of the last minutes (three hours of them), by type; as fresh as the last maintain().';
+comment on column fencepost.throughput.minute is 'Beginning of the minute.';
+comment on column fencepost.throughput.type is 'The type.';
+comment on column fencepost.throughput.enqueued is 'Jobs enqueued.';
+comment on column fencepost.throughput.completed is 'Jobs completed.';
+comment on column fencepost.throughput.failed is 'Attempts that failed, timed out or lost their worker.';
+comment on column fencepost.throughput.dead_lettered is 'Jobs dead-lettered.';
+--! EndIncluded views/throughput.sql
+--! Included views/steps.sql
+-- What handlers have recorded on their way, for the attempts that come after.
+create view fencepost.steps as
+select s.job_id, s.name, fencepost_private.shown(s.value) as value, s.token, s.at
+from fencepost_private.step s;
+
+comment on view fencepost.steps is 'Checkpoints of jobs: recorded once by step(), given back to every later attempt.';
+comment on column fencepost.steps.job_id is 'The job.';
+comment on column fencepost.steps.name is 'The step, unique in the job.';
+comment on column fencepost.steps.value is 'What was recorded.';
+comment on column fencepost.steps.token is 'The attempt that recorded it.';
+comment on column fencepost.steps.at is 'When.';
+--! EndIncluded views/steps.sql
+
 -- Operating: counters, housekeeping, settings, answers to "why"
 --! Included operate/depth.sql
 -- How many jobs stand where, exact in the reader's snapshot and without counting them: the newest folded base of a
 -- type, plus the deltas that it has not counted: those of transactions at or above its x, and of those in its xip.
--- Deltas that are folded leave dead index entries below x; no reader ever walks them.
+-- Deltas that are folded leave dead index entries below x; no reader ever walks them: "offset 0" makes the look-up of a
+-- late transaction a probe by type and transaction.
 
 -- By type and place; with a type, that one alone.
 create function fencepost_private.depth(p_type_id int default null)
@@ -3020,17 +3710,20 @@ as $$
     from (
       select n.* from depth_delta n where n.type_id = t.type_id and n.xid >= coalesce(b.x, 0)
       union all
-      select n.* from unnest(b.xip) as e(x) join depth_delta n on n.type_id = t.type_id and n.xid = e.x where e.x < b.x
+      select late.*
+      from unnest(b.xip) as e(x)
+      cross join lateral (select n.* from depth_delta n where n.type_id = t.type_id and n.xid = e.x offset 0) as late
+      where e.x < b.x
     ) as u
   ) as d
   where p_type_id is null or t.type_id = p_type_id
 $$;
 comment on function fencepost_private.depth(int) is 'Jobs by type and place, exact in this snapshot, from counters.';
 
--- The two that the hot path asks for one type, own uncommitted changes included.
+-- The two that the hot path asks for one type, own uncommitted changes included. In PL/pgSQL, which keeps their plans.
 create function fencepost_private.running(p_type_id int)
 returns bigint
-language sql
+language plpgsql
 stable
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
@@ -3039,19 +3732,1316 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 set jit = off
 as $$
-  with base as materialized (
-    select b.x, b.xip, b.running as jobs from depth_base b where b.type_id = p_type_id order by b.seq desc limit 1
-  )
-  select coalesce((select b.jobs from base b), 0)
-       + coalesce((select sum(d.running) from depth_delta d
-                   where d.type_id = p_type_id and d.xid >= coalesce((select b.x from base b), 0)), 0)
-       + coalesce((select sum(d.running) from base b cross join unnest(b.xip) as e(x) join depth_delta d on d.type_id = p_type_id and d.xid = e.x
-                   where e.x < b.x), 0)
+declare
+  v_base  depth_base;
+  v_fresh bigint;
+  v_late  bigint := 0;
+begin
+  select b.* into v_base from depth_base b where b.type_id = p_type_id order by b.seq desc limit 1;
+  select sum(d.running) into v_fresh from depth_delta d where d.type_id = p_type_id and d.xid >= coalesce(v_base.x, 0);
+  if cardinality(v_base.xip) > 0 then
+    select sum(late.jobs) into v_late
+    from unnest(v_base.xip) as e(x)
+    cross join lateral (select d.running as jobs from depth_delta d where d.type_id = p_type_id and d.xid = e.x offset 0) as late
+    where e.x < v_base.x;
+  end if;
+  return coalesce(v_base.running, 0) + coalesce(v_fresh, 0) + coalesce(v_late, 0);
+end
 $$;
 comment on function fencepost_private.running(int) is 'How many jobs of a type are running, exact in this snapshot, from counters.';
 
 create function fencepost_private.pending(p_type_id int)
 returns bigint
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_base  depth_base;
+  v_fresh bigint;
+  v_late  bigint := 0;
+begin
+  select b.* into v_base from depth_base b where b.type_id = p_type_id order by b.seq desc limit 1;
+  select sum(d.ready + d.delayed + d.parked) into v_fresh from depth_delta d where d.type_id = p_type_id and d.xid >= coalesce(v_base.x, 0);
+  if cardinality(v_base.xip) > 0 then
+    select sum(late.jobs) into v_late
+    from unnest(v_base.xip) as e(x)
+    cross join lateral (select d.ready + d.delayed + d.parked as jobs from depth_delta d where d.type_id = p_type_id and d.xid = e.x offset 0) as late
+    where e.x < v_base.x;
+  end if;
+  return coalesce(v_base.ready + v_base.delayed + v_base.parked, 0) + coalesce(v_fresh, 0) + coalesce(v_late, 0);
+end
+$$;
+comment on function fencepost_private.pending(int) is 'How many jobs of a type wait (ready, delayed or parked), exact in this snapshot, from counters.';
+--! EndIncluded operate/depth.sql
+--! Included operate/ensure_partitions.sql
+-- Partitions of job and event, by ranges of id: made ahead of need, dropped whole when all in them is old.
+--
+-- A partition is made as a plain table and then attached, which lets everybody read and write meanwhile; CREATE
+-- TABLE … PARTITION OF would lock the parent against all of them. The catalog itself is the register.
+
+create function fencepost_private.partitions(p_parent text)
+returns table (name text, first_id bigint, end_id bigint)
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+  select c.relname::text, b.bound[1]::bigint, b.bound[2]::bigint
+  from pg_inherits i
+  join pg_class c on c.oid = i.inhrelid
+  cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid), 'FROM \(''?(\d+)''?\) TO \(''?(\d+)''?\)') as b(bound)
+  where i.inhparent = format('fencepost_private.%I', p_parent)::regclass and b.bound is not null
+$$;
+comment on function fencepost_private.partitions(text) is 'The partitions of job or event with their ranges of ids: from first_id to below end_id.';
+
+-- How far the ids of a parent have come.
+create function fencepost_private.last_id(p_parent text) returns bigint
+language sql volatile
+return (select case p_parent when 'job' then (select s.last_value from fencepost_private.job_id_seq s)
+                             when 'event' then (select s.last_value from fencepost_private.event_id_seq s) end);
+comment on function fencepost_private.last_id(text) is 'The last id drawn for job or event.';
+
+-- Keeps p_ahead ranges ready beyond the ids in use, when fewer than p_least are left. Returns how many were made.
+-- A range holds a million ids at first. It doubles when eight or more are in use and halves when two or fewer are, so
+-- that their number stays about that at any rate of work and any retention: a plan looks at each of them.
+--
+-- It never fails its caller: when a lock is busy or the transaction may not do it, it returns 0, and the next one tries.
+-- Locks, to the end of the transaction: the advisory lock (housekeeping, 2); SHARE UPDATE EXCLUSIVE on the parent.
+create function fencepost_private.make_partitions(p_parent text, p_least int, p_ahead int)
+returns int
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set lock_timeout = '50ms'
+as $$
+declare
+  v_last  bigint := last_id(p_parent);
+  v_known record;
+  v_width bigint;
+  v_from  bigint;
+  v_name  text;
+  v_made  int := 0;
+begin
+  select coalesce(max(p.end_id), 0) as end_id, count(*) filter (where p.first_id <= v_last) as used,
+         coalesce((array_agg(p.end_id - p.first_id order by p.end_id desc))[1], 1000000) as width
+    into v_known
+  from partitions(p_parent) p;
+  if v_known.end_id - v_last > p_least * v_known.width
+     or not pg_try_advisory_xact_lock(lock_housekeeping(), 2) then
+    return 0;
+  end if;
+
+  v_width := case when v_known.used >= 8 then least(v_known.width * 2, 1024000000)
+                  when v_known.used <= 2 then greatest(v_known.width / 2, 1000000)
+                  else v_known.width end;
+  v_from := greatest(v_known.end_id, v_last - v_last % 1000000);
+  while v_from - v_last <= p_ahead * v_width loop
+    v_name := format('%s_%s', p_parent, v_from);
+    execute format('create table fencepost_private.%I (like fencepost_private.%I including defaults including constraints including indexes including storage)', v_name, p_parent);
+    execute format('alter table fencepost_private.%I set (autovacuum_freeze_min_age = 0)', v_name);
+    execute format('comment on table fencepost_private.%I is %L', v_name, format('Rows of %s with ids from %s to %s.', p_parent, v_from, v_from + v_width - 1));
+    execute format('alter table fencepost_private.%I attach partition fencepost_private.%I for values from (%s) to (%s)', p_parent, v_name, v_from, v_from + v_width);
+    v_from := v_from + v_width;
+    v_made := v_made + 1;
+  end loop;
+  return v_made;
+exception
+  when others then
+    return 0;
+end
+$$;
+comment on function fencepost_private.make_partitions(text, int, int) is 'Makes partitions ahead of the ids in use when too few are left; returns how many. Never fails its caller.';
+
+-- For enqueues, which call it now and then: only when less than one range is left, since what it does to the tables
+-- stays locked until the caller's transaction ends. So an engine whose maintain() has not run for a month takes work.
+create function fencepost_private.ensure_partitions()
+returns int
+language sql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+  select make_partitions('job', 1, 3) + make_partitions('event', 1, 3)
+$$;
+comment on function fencepost_private.ensure_partitions() is 'Makes partitions of job and event when they are about to run out; returns how many. Never fails its caller.';
+
+-- For maintain(): keeps three ranges ahead.
+create function fencepost_private.create_partitions()
+returns bigint
+language sql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+  select make_partitions('job', 3, 3) + make_partitions('event', 3, 3)
+$$;
+comment on function fencepost_private.create_partitions() is 'A step of maintain(): keeps partitions of job and event ahead of the ids in use. Returns how many were made.';
+
+-- The first ones.
+do $$ begin perform fencepost_private.ensure_partitions(); end $$;
+--! EndIncluded operate/ensure_partitions.sql
+--! Included operate/fold_depth.sql
+-- Folds depth deltas into the base of their type, and removes them: the new base is the old one plus exactly the rows
+-- that are deleted, in one statement, so that the sum is the same before and after in any snapshot.
+--
+-- Counted are the deltas of transactions that had ended for our snapshot. Those in flight stay, and so do our own:
+-- this transaction may write more. Both are named in the new base: x is where the uncounted begin, xip the exceptions
+-- below it. Only the range between the old base and the new is read, since below it lie dead index entries.
+--
+-- At most about p_limit deltas of a type are folded at once. Returns how many were.
+-- Call it under maintain()'s lock and in READ COMMITTED: one at a time, each seeing the one before.
+create function fencepost_private.fold_depth(p_limit int default 20000)
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_minute timestamptz := date_trunc('minute', fencepost_private.now());
+  v_folded bigint;
+begin
+  with flight as materialized (
+    select f.xmax, f.xip from in_flight() f
+  ), base as materialized (
+    select t.type_id, b.seq, coalesce(b.x, 0) as x, coalesce(b.xip, '{}') as xip
+    from job_type t
+    left join lateral (select n.seq, n.x, n.xip from depth_base n where n.type_id = t.type_id order by n.seq desc limit 1) as b on true
+  ), reach as materialized (
+    select b.type_id, b.seq, b.x as old_x, b.xip as old_xip, least(f.xmax, far.xid + 1) as x
+    from base b
+    cross join flight f
+    left join lateral (select d.xid from depth_delta d where d.type_id = b.type_id and d.xid >= b.x order by d.xid offset p_limit limit 1) as far on true
+  ), seen as materialized (
+    select d.place
+    from reach r
+    cross join flight f
+    cross join lateral (
+      select n.ctid as place from depth_delta n
+      where n.type_id = r.type_id and n.xid >= r.old_x and n.xid < r.x and not n.xid = any (f.xip)
+      union all
+      select late.place
+      from unnest(r.old_xip) as e(x)
+      cross join lateral (select n.ctid as place from depth_delta n where n.type_id = r.type_id and n.xid = e.x offset 0) as late
+      where e.x < r.old_x and not e.x = any (f.xip)
+    ) as d
+  ), folded as (
+    delete from depth_delta d where d.ctid = any (array(select s.place from seen s)) returning d.*
+  ), summed as (
+    select d.type_id, count(*) as deltas, sum(d.ready) as ready, sum(d.delayed) as delayed, sum(d.parked) as parked, sum(d.running) as running,
+           sum(d.waiting) as waiting, sum(d.dead_letter) as dead_letter, sum(d.enqueued) as enqueued
+    from folded d group by d.type_id
+  ), replaced as (
+    delete from depth_base o using summed s, reach r
+    where r.type_id = s.type_id and o.type_id = r.type_id and o.seq = r.seq
+    returning o.*
+  ), put as (
+    insert into depth_base (type_id, x, xip, ready, delayed, parked, running, waiting, dead_letter, enqueued)
+    select s.type_id, r.x, array(select i.x from unnest(f.xip) as i(x) where i.x < r.x),
+           coalesce(o.ready, 0) + s.ready, coalesce(o.delayed, 0) + s.delayed, coalesce(o.parked, 0) + s.parked,
+           coalesce(o.running, 0) + s.running, coalesce(o.waiting, 0) + s.waiting, coalesce(o.dead_letter, 0) + s.dead_letter,
+           coalesce(o.enqueued, 0) + s.enqueued
+    from summed s
+    join reach r on r.type_id = s.type_id
+    cross join flight f
+    left join replaced o on o.type_id = s.type_id
+  ), noted as (
+    insert into type_minute as m (type_id, minute, enqueued)
+    select s.type_id, v_minute, s.enqueued from summed s where s.enqueued > 0
+    on conflict on constraint type_minute_pkey do update set enqueued = m.enqueued + excluded.enqueued
+  )
+  select sum(s.deltas) into v_folded from summed s;
+  return coalesce(v_folded, 0);
+end
+$$;
+comment on function fencepost_private.fold_depth(int) is 'A step of maintain(): folds depth deltas into the base of their type. Returns how many.';
+
+-- The transactions that a register must leave uncounted, seen from the calling statement's snapshot: all at or above
+-- xmax, and those of xip; our own counts as in flight, though it is not in its own snapshot's list. It must be stable:
+-- a volatile function would look with a snapshot of its own.
+create function fencepost_private.in_flight(out xmax bigint, out xip bigint[])
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+  select s.xmax, array(select x::text::bigint from pg_snapshot_xip(s.snap) as x union select s.own where s.own < s.xmax)
+  from (select snap, pg_snapshot_xmax(snap)::text::bigint as xmax, pg_current_xact_id_if_assigned()::text::bigint as own
+        from pg_current_snapshot() as snap offset 0) as s
+$$;
+comment on function fencepost_private.in_flight() is 'What the present snapshot does not see: transactions at or above xmax, and those in xip, our own among them.';
+--! EndIncluded operate/fold_depth.sql
+--! Included operate/fold_outcomes.sql
+-- Counts the events of the log, each once, into totals by type, kind and outcome, with how long attempts waited and
+-- ran. The same technique as fold_depth: what had ended for our snapshot and was not counted before, read by the
+-- log's index on xid, at most about p_limit events at once. Returns how many were counted.
+-- Call it under maintain()'s lock and in READ COMMITTED.
+create function fencepost_private.fold_outcomes(p_limit int default 100000)
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+  v_base   outcome_base;
+  v_flight record;
+  v_far    bigint;
+  v_count  bigint;
+begin
+  select b.* into v_base from outcome_base b order by b.seq desc limit 1;
+  v_base.x := coalesce(v_base.x, 0);
+  v_base.xip := coalesce(v_base.xip, '{}');
+  -- bounds from one snapshot, the count from a later one: what that sees more is at or above xmax, or in xip
+  select f.xmax, f.xip into v_flight from in_flight() f;
+  select e.xid into v_far from event e where e.xid >= v_base.x order by e.xid offset p_limit limit 1;
+  v_flight.xmax := least(v_flight.xmax, v_far + 1);
+
+  v_count := count_outcomes(v_base.x, v_base.xip, v_flight.xmax, v_flight.xip);
+  if v_count > 0 or v_far is not null then
+    insert into outcome_base (x, xip) values (v_flight.xmax, array(select i.x from unnest(v_flight.xip) as i(x) where i.x < v_flight.xmax));
+    delete from outcome_base b where b.seq = v_base.seq;
+  end if;
+  return v_count;
+end
+$$;
+comment on function fencepost_private.fold_outcomes(int) is 'A step of maintain(): counts new events into totals and minutes. Returns how many.';
+
+-- Adds events to the totals and minutes: those of transactions from p_from_x (and in p_from_xip, below it) to below
+-- p_to_x, but for those in p_to_xip. Returns how many.
+create function fencepost_private.count_outcomes(p_from_x bigint, p_from_xip bigint[], p_to_x bigint, p_to_xip bigint[])
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_count bigint;
+begin
+  -- one pass over the events; what follows works on its few groups
+  with grouped as materialized (
+    select n.type_id, g.*
+    from (
+      select e.lane_id, e.kind, e.outcome, date_bin('1 minute', e.at, '2000-01-01 00:00:00+00') as minute,
+             width_bucket(e.wait, duration_bounds()) as wait_bucket, width_bucket(e.run, duration_bounds()) as run_bucket,
+             count(*) as events, coalesce(sum(e.wait), 0) as wait_seconds, coalesce(sum(e.run), 0) as run_seconds
+      from (
+        select u.lane_id, u.kind, u.outcome, u.at,
+               case when u.outcome is not null then date_part('epoch', u.started_at - u.ready_at) end as wait,
+               case when u.outcome is not null then date_part('epoch', u.at - u.started_at) end as run
+        from (
+          select i.* from event i where i.xid >= p_from_x and i.xid < p_to_x and not i.xid = any (p_to_xip)
+          union all
+          select i.* from event i where i.xid = any (p_from_xip) and i.xid < p_from_x and not i.xid = any (p_to_xip)
+        ) as u
+        where u.job_id is not null and u.kind not in ('job.enqueued', 'job.started')
+      ) as e
+      group by 1, 2, 3, 4, 5, 6
+    ) as g
+    join lane n on n.lane_id = g.lane_id
+  ), summed as materialized (
+    select g.type_id, g.kind, g.outcome, sum(g.events)::bigint as events, sum(g.wait_seconds) as wait_seconds, sum(g.run_seconds) as run_seconds
+    from grouped g group by g.type_id, g.kind, g.outcome
+  ), waits as materialized (
+    select g.type_id, g.kind, g.outcome, g.wait_bucket as bucket, sum(g.events)::bigint as attempts
+    from grouped g where g.outcome is not null group by g.type_id, g.kind, g.outcome, g.wait_bucket
+  ), runs as materialized (
+    select g.type_id, g.kind, g.outcome, g.run_bucket as bucket, sum(g.events)::bigint as attempts
+    from grouped g where g.outcome is not null group by g.type_id, g.kind, g.outcome, g.run_bucket
+  ), older as materialized (
+    select o.*
+    from summed s
+    cross join lateral (
+      select t.* from outcome_total t
+      where t.type_id = s.type_id and t.kind = s.kind and t.outcome is not distinct from s.outcome
+      order by t.seq desc limit 1
+    ) as o
+  ), replaced as (
+    delete from outcome_total t using older o
+    where t.type_id = o.type_id and t.kind = o.kind and t.seq = o.seq
+  ), put as (
+    insert into outcome_total (type_id, kind, outcome, events, wait_seconds, wait_counts, run_seconds, run_counts)
+    select s.type_id, s.kind, s.outcome, coalesce(o.events, 0) + s.events,
+           coalesce(o.wait_seconds, 0) + s.wait_seconds,
+           array(select coalesce(o.wait_counts[i + 1], 0) + coalesce(w.attempts, 0)
+                 from generate_series(0, cardinality(duration_bounds())) as i
+                 left join waits w on w.type_id = s.type_id and w.kind = s.kind and w.outcome = s.outcome and w.bucket = i order by i),
+           coalesce(o.run_seconds, 0) + s.run_seconds,
+           array(select coalesce(o.run_counts[i + 1], 0) + coalesce(r.attempts, 0)
+                 from generate_series(0, cardinality(duration_bounds())) as i
+                 left join runs r on r.type_id = s.type_id and r.kind = s.kind and r.outcome = s.outcome and r.bucket = i order by i)
+    from summed s
+    left join older o on o.type_id = s.type_id and o.kind = s.kind and o.outcome is not distinct from s.outcome
+  ), noted as (
+    insert into type_minute as m (type_id, minute, completed, failed, dead_lettered)
+    select g.type_id, g.minute, coalesce(sum(g.events) filter (where g.kind = 'job.completed'), 0),
+           coalesce(sum(g.events) filter (where g.outcome in ('failed', 'timed_out', 'lease_expired')), 0),
+           coalesce(sum(g.events) filter (where g.kind = 'job.dead_lettered'), 0)
+    from grouped g
+    where g.kind in ('job.completed', 'job.dead_lettered') or g.outcome in ('failed', 'timed_out', 'lease_expired')
+    group by g.type_id, g.minute
+    on conflict on constraint type_minute_pkey do update
+    set completed = m.completed + excluded.completed, failed = m.failed + excluded.failed, dead_lettered = m.dead_lettered + excluded.dead_lettered
+  )
+  select sum(s.events) into v_count from summed s;
+  return coalesce(v_count, 0);
+end
+$$;
+comment on function fencepost_private.count_outcomes(bigint, bigint[], bigint, bigint[]) is 'Adds the events of a range of transactions to totals and minutes. Returns how many.';
+
+-- The buckets of wait and run times, in seconds: upper bounds. They never change, since counts are kept by them.
+create function fencepost_private.duration_bounds() returns double precision[]
+language sql immutable parallel safe
+return array[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600]::double precision[];
+comment on function fencepost_private.duration_bounds() is 'Upper bounds, in seconds, of the buckets in which wait and run times are counted.';
+
+-- Minutes older than three hours: rates and charts look no further back.
+create function fencepost_private.prune_minutes()
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_pruned bigint;
+begin
+  delete from type_minute m where m.minute < fencepost_private.now() - interval '3 hours';
+  get diagnostics v_pruned = row_count;
+  return v_pruned;
+end
+$$;
+comment on function fencepost_private.prune_minutes() is 'A step of maintain(): forgets minutes older than three hours. Returns how many.';
+--! EndIncluded operate/fold_outcomes.sql
+--! Included operate/prune_hints.sql
+-- Removes watermarks that a newer one of their lane has replaced.
+--
+-- It reads only what is new since the last pass (maintain_step.position) and, for a lane with a newer watermark, the
+-- one that was kept then: whatever was pruned before is dead, and under a held snapshot would be walked for nothing.
+-- Once an hour it looks at all. Returns how many were removed.
+create function fencepost_private.prune_hints()
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_now    timestamptz := fencepost_private.now();
+  v_from   bigint := (select m.position from maintain_step m where m.step = 'prune_hints' and date_trunc('hour', m.last_at) = date_trunc('hour', v_now));
+  v_upto   bigint;
+  v_pruned bigint;
+begin
+  with newest as materialized (
+    select l.lane_id, h.seq
+    from lane l
+    cross join lateral (select i.seq from lane_hint i where i.lane_id = l.lane_id order by i.seq desc limit 1) as h
+    where h.seq > coalesce(v_from, 0)
+  ), replaced as materialized (
+    select o.place
+    from newest n
+    cross join lateral (
+      select i.ctid as place from lane_hint i where i.lane_id = n.lane_id and i.seq > coalesce(v_from, 0) and i.seq < n.seq
+      union all
+      (select i.ctid from lane_hint i where i.lane_id = n.lane_id and i.seq <= v_from order by i.seq desc limit 1)
+    ) as o
+  ), pruned as (
+    delete from lane_hint h where h.ctid = any (array(select r.place from replaced r)) returning h.seq
+  )
+  select (select count(*) from pruned), (select max(n.seq) from newest n) into v_pruned, v_upto;
+
+  update maintain_step m set position = v_upto where m.step = 'prune_hints' and m.position < v_upto;
+  return v_pruned;
+end
+$$;
+comment on function fencepost_private.prune_hints() is 'A step of maintain(): removes replaced watermarks. Returns how many.';
+--! EndIncluded operate/prune_hints.sql
+--! Included operate/retire.sql
+-- Removing what has ended. Finished jobs are kept for keep_finished of their type, then their body goes, and with it
+-- their idempotency key, steps and progress; events go by whole partitions, once no body is left that they tell of.
+--
+-- A partition of job in which every job ended long enough ago is dropped whole, which costs nothing. That is what
+-- happens at high rates. The others (low rates; partitions that a few dead letters or delayed jobs hold) lose their
+-- ended jobs row by row, in small batches.
+
+-- The longest time for which any type keeps its finished jobs.
+create function fencepost_private.longest_keep() returns interval
+language sql stable
+return (select coalesce(max(t.keep_finished), interval '7 days') from fencepost_private.job_type t);
+comment on function fencepost_private.longest_keep() is 'The longest keep_finished of all types.';
+
+-- Whether a job with an id in this range is alive, in any place.
+create function fencepost_private.is_inhabited(p_first bigint, p_end bigint)
+returns boolean
+language sql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+  select exists (select from dead_letter z where z.id >= p_first and z.id < p_end)
+      or exists (select from delayed d where d.id >= p_first and d.id < p_end)
+      or exists (select from suspended s where s.id >= p_first and s.id < p_end)
+      or exists (select from parked p where p.id >= p_first and p.id < p_end)
+      or exists (select from lease l where l.id >= p_first and l.id < p_end)
+      or exists (select from ready r where r.id >= p_first and r.id < p_end)
+$$;
+comment on function fencepost_private.is_inhabited(bigint, bigint) is 'Whether any job with an id from p_first to below p_end is alive (or dead-lettered).';
+
+-- Notes the partitions of job in which nothing is alive any more: they can be dropped when the longest keep_finished
+-- has passed since. Looks at one partition a call, the oldest first, and at the next when that one is still inhabited.
+create function fencepost_private.drain_partitions()
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_now  timestamptz := fencepost_private.now();
+  v_from bigint := (select m.position from maintain_step m where m.step = 'drain_partitions');
+  v_next record;
+begin
+  select p.name, p.first_id, p.end_id into v_next
+  from partitions('job') p
+  where p.end_id <= last_id('job') and not exists (select from partition_fate f where f.partition = p.name)
+  order by p.first_id < v_from, p.first_id
+  limit 1;
+  if not found then
+    return 0;
+  end if;
+  update maintain_step m set position = v_next.end_id where m.step = 'drain_partitions';
+  if is_inhabited(v_next.first_id, v_next.end_id) then
+    return 0;
+  end if;
+  insert into partition_fate (partition, drained_at) values (v_next.name, v_now);
+  return 1;
+end
+$$;
+comment on function fencepost_private.drain_partitions() is 'A step of maintain(): notes a partition of job in which nothing is alive any more. Returns how many.';
+
+-- Removes finished jobs, one by one, whose keep_finished has passed: walks the bodies by id, p_limit a call, from
+-- where it stopped, up to the first that is too young to have ended long enough ago. Then it rests for a hundredth of
+-- the shortest keep_finished, at most an hour. Partitions that will soon be dropped whole are passed over.
+-- Returns how many jobs it removed.
+create function fencepost_private.retire_jobs(p_limit int default 1000)
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_now     timestamptz := fencepost_private.now();
+  v_step    maintain_step;
+  v_from    bigint;
+  v_least   interval := (select min(t.keep_finished) from job_type t);
+  v_most    interval := longest_keep();
+  v_skipped int8multirange;
+  v_last    bigint;
+  v_looked  bigint;
+  v_retired bigint;
+begin
+  select m.* into v_step from maintain_step m where m.step = 'retire_jobs';
+  v_from := v_step.position;
+  if v_least is null or v_from = 0 and v_step.last_at > v_now - least(interval '1 hour', v_least / 100) then
+    return 0;      -- no type, hence no job; or it rests
+  end if;
+  select coalesce(range_agg(int8range(p.first_id, p.end_id)), '{}') into v_skipped
+  from partitions('job') p
+  join partition_fate f on f.partition = p.name
+  where f.drained_at + v_most <= v_now + v_most / 4;
+  v_from := coalesce((select upper(r) - 1 from unnest(v_skipped) as r where r @> v_from + 1), v_from);
+
+  with old as materialized (
+    select b.id, b.lane_id, b.created_at <= v_now - v_least as is_old from job b where b.id > v_from order by b.id limit p_limit
+  ), ended as materialized (
+    select o.id
+    from old o
+    join lane n on n.lane_id = o.lane_id
+    join job_type t on t.type_id = n.type_id
+    where o.is_old and not v_skipped @> o.id
+      and exists (select from event e where e.job_id = o.id and e.kind in ('job.completed', 'job.cancelled', 'job.discarded')
+                  and e.at <= v_now - t.keep_finished)
+  ), retired as (
+    delete from job b using ended e where b.id = e.id returning b.id
+  ), keys as (
+    delete from idempotency_key k using ended e where k.job_id = e.id
+  ), steps as (
+    delete from step s using ended e where s.job_id = e.id
+  ), told as (
+    delete from progress g using ended e where g.job_id = e.id
+  )
+  select (select max(o.id) from old o), (select count(*) from old o where o.is_old), (select count(*) from retired) into v_last, v_looked, v_retired;
+
+  update maintain_step m
+  set position = case when v_looked = p_limit then v_last else 0 end, last_at = v_now
+  where m.step = 'retire_jobs';
+  return v_retired;
+end
+$$;
+comment on function fencepost_private.retire_jobs(int) is 'A step of maintain(): removes finished jobs whose keep_finished has passed, row by row. Returns how many.';
+--! EndIncluded operate/retire.sql
+--! Included operate/drop_partition.sql
+-- Dropping partitions whose rows are all old. It needs the whole table for an instant, so it tries for 20 ms, backs
+-- off when that fails (see maintain), and does nothing else in its transaction.
+
+-- Before a partition of job goes, the idempotency keys, steps and progress of its jobs do, in batches: so a key never
+-- names a job that is gone. Returns how many rows were removed.
+create function fencepost_private.clear_partition(p_limit int default 20000)
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+  v_due  record;
+  v_keys bigint;
+  v_step bigint;
+  v_told bigint;
+begin
+  select d.first_id, d.end_id into v_due from due_partition() as d;
+  if v_due.first_id is null then
+    return 0;
+  end if;
+  delete from idempotency_key k where k.ctid = any (array(
+    select o.ctid from idempotency_key o where o.job_id >= v_due.first_id and o.job_id < v_due.end_id limit p_limit));
+  get diagnostics v_keys = row_count;
+  delete from step s where s.ctid = any (array(
+    select o.ctid from step o where o.job_id >= v_due.first_id and o.job_id < v_due.end_id limit p_limit));
+  get diagnostics v_step = row_count;
+  delete from progress g where g.ctid = any (array(
+    select o.ctid from progress o where o.job_id >= v_due.first_id and o.job_id < v_due.end_id limit p_limit));
+  get diagnostics v_told = row_count;
+  return v_keys + v_step + v_told;
+end
+$$;
+comment on function fencepost_private.clear_partition(int) is 'A step of maintain(): removes keys, steps and progress of a partition that is about to be dropped. Returns how many rows.';
+
+-- The oldest partition of job whose jobs all ended longer ago than any type keeps them.
+create function fencepost_private.due_partition(out name text, out first_id bigint, out end_id bigint)
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+  select p.name, p.first_id, p.end_id
+  from partition_fate f
+  join partitions('job') p on p.name = f.partition
+  where f.drained_at <= fencepost_private.now() - greatest(longest_keep(), interval '1 minute')
+  order by p.first_id
+  limit 1
+$$;
+comment on function fencepost_private.due_partition() is 'The oldest partition of job that may be dropped; nulls when there is none.';
+
+-- Drops one partition, of job or else of event. Returns how many were dropped.
+-- Locks: the parent table, ACCESS EXCLUSIVE, for at most 20 ms of waiting; then it raises lock_not_available.
+create function fencepost_private.drop_partition()
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set lock_timeout = '20ms'
+as $$
+declare
+  v_due record;
+begin
+  select d.* into v_due from due_partition() as d;
+  if v_due.name is not null and not is_kept(v_due.first_id, v_due.end_id) then
+    if is_inhabited(v_due.first_id, v_due.end_id) then
+      delete from partition_fate f where f.partition = v_due.name;
+      return 0;
+    end if;
+    lock table job in access exclusive mode;
+    if is_inhabited(v_due.first_id, v_due.end_id) then     -- a new statement, after the lock
+      raise exception 'a job of partition % came back to life', v_due.name;
+    end if;
+    execute format('drop table fencepost_private.%I', v_due.name);
+    delete from partition_fate f where f.partition = v_due.name;
+    return 1;
+  end if;
+
+  for v_due in select p.* from partitions('event') p where p.end_id <= last_id('event') order by p.first_id loop
+    if is_spent(v_due.first_id, v_due.end_id) then
+      lock table event in access exclusive mode;
+      execute format('drop table fencepost_private.%I', v_due.name);
+      return 1;
+    end if;
+  end loop;
+  return 0;
+end
+$$;
+comment on function fencepost_private.drop_partition() is 'A step of maintain(): drops one partition of which nothing is needed any more. Returns how many.';
+
+-- Whether something still hangs on a partition of job: clear_partition has not finished.
+create function fencepost_private.is_kept(p_first bigint, p_end bigint)
+returns boolean
+language sql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+  select exists (select from idempotency_key k where k.job_id >= p_first and k.job_id < p_end)
+      or exists (select from step s where s.job_id >= p_first and s.job_id < p_end)
+      or exists (select from progress g where g.job_id >= p_first and g.job_id < p_end)
+$$;
+comment on function fencepost_private.is_kept(bigint, bigint) is 'Whether keys, steps or progress of these jobs are left.';
+
+-- Whether a partition of event tells nothing that is still needed: all in it is older than the longest keep_finished
+-- and counted in the totals, and no body is left of any job it tells of. Looks at no more than 20,000 bodies; when
+-- there are more in the range of its jobs, it is not spent yet.
+create function fencepost_private.is_spent(p_first bigint, p_end bigint)
+returns boolean
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_newest record;
+  v_lowest bigint;
+  v_highest bigint;
+begin
+  select e.xid, e.at into v_newest from event e where e.id >= p_first and e.id < p_end order by e.xid desc limit 1;
+  if not found then
+    return true;
+  end if;
+  if v_newest.at > fencepost_private.now() - longest_keep()
+     or v_newest.xid >= coalesce((select b.x from outcome_base b order by b.seq desc limit 1), 0) then
+    return false;
+  end if;
+
+  select e.job_id into v_lowest from event e where e.id >= p_first and e.id < p_end and e.job_id is not null order by e.job_id limit 1;
+  select e.job_id into v_highest from event e where e.id >= p_first and e.id < p_end and e.job_id is not null order by e.job_id desc limit 1;
+  return not exists (
+      select from (select b.id from job b where b.id between v_lowest and v_highest order by b.id limit 20000) as left_over
+      where exists (select from event e where e.job_id = left_over.id and e.id >= p_first and e.id < p_end))
+    and not exists (select from job b where b.id between v_lowest and v_highest order by b.id offset 20000 limit 1);
+end
+$$;
+comment on function fencepost_private.is_spent(bigint, bigint) is 'Whether no body is left of any job that this range of events tells of, and all in it is old and counted.';
+--! EndIncluded operate/drop_partition.sql
+--! Included operate/prune_workers.sql
+-- Removes workers that ended more than thirty days ago, and longer ago than any type keeps its finished jobs: so the
+-- name of a worker can be shown as long as the attempts it made. Returns how many.
+create function fencepost_private.prune_workers()
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_pruned bigint;
+begin
+  delete from worker w
+  where w.swept and w.status in ('lost', 'stopped')
+    and w.ended_at < fencepost_private.now() - greatest(interval '30 days', longest_keep());
+  get diagnostics v_pruned = row_count;
+  return v_pruned;
+end
+$$;
+comment on function fencepost_private.prune_workers() is 'A step of maintain(): removes workers that ended long ago. Returns how many.';
+--! EndIncluded operate/prune_workers.sql
+--! Included operate/maintain.sql
+-- All housekeeping, in small bounded steps: promotes delayed jobs, takes back the work of lost workers, resumes what
+-- is due, folds counters, removes what is old, keeps partitions ahead. Any worker calls it each second; a scheduler or
+-- a person may. It costs next to nothing when there is nothing to do, and writes nothing then, but for a mark each
+-- minute.
+--
+-- The steps are the rows of maintain_step. One that fails does not stop the others: its error is shown and the step
+-- backs off. Those that look for work once a minute or an hour run at every pass while they find some. A step that
+-- changes tables (creating or dropping a partition) is the only one of its pass, so that its locks last no longer
+-- than itself.
+--
+-- Returns what each step did, in rows or jobs; no row at all when another maintain() is running.
+-- Locks: the advisory lock (housekeeping, 1), tried; then as each step says, none for longer than a second. Call it in
+-- a transaction of its own.
+-- Errors: JE003 outside READ COMMITTED; JE004 after a logical restore, until after_restore() was called.
+create function fencepost.maintain()
+returns table (step text, done bigint, error text)
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+set lock_timeout = '1s'
+as $$
+#variable_conflict use_column
+declare
+  v_now  timestamptz := fencepost_private.now();
+  v_step maintain_step;
+begin
+  perform check_read_committed('maintain()');
+  if not pg_try_advisory_xact_lock(lock_housekeeping(), 1) then
+    return;
+  end if;
+  if is_restored() then
+    perform raise_error('JE004', 'this database was restored from a dump into a server whose transaction numbers are lower', 'rows carry numbers that this server has not reached',
+      'Stop all workers, call fencepost.after_restore() once, then go on.');
+  end if;
+
+  for v_step in select m.* from maintain_step m where m.next_at <= v_now order by m.ordinal loop
+    step := v_step.step;
+    error := null;
+    begin
+      execute 'select fencepost_private.' || v_step.call into done;
+    exception
+      when others then
+        done := 0;
+        error := format('%s: %s', sqlstate, sqlerrm);
+    end;
+    return next;
+
+    if error is not null then
+      update maintain_step m
+      set failures = m.failures + 1, error = maintain.error,
+          next_at = v_now + least(greatest(m.every, interval '1 second') * power(2, least(m.failures, 20)), interval '10 minutes')
+      where m.step = v_step.step;
+    elsif v_step.every > '0' or v_step.failures > 0 then
+      update maintain_step m
+      set failures = 0, error = null, last_at = v_now, next_at = case when done > 0 then '-infinity' else v_now + m.every end
+      where m.step = v_step.step;
+    end if;
+    exit when v_step.alone and done > 0;
+  end loop;
+end
+$$;
+comment on function fencepost.maintain() is 'Housekeeping in bounded steps: call it about each second, from anywhere. Returns what each step did; nothing when another is running. Raises JE003, JE004.';
+
+-- Whether rows carry transaction numbers that this server has not reached: then they came from another, by a logical
+-- restore. No visible row of our own can be at or above xmax of our snapshot, except this transaction's.
+-- In a healthy database each probe reads an empty end of an index; "limit 1" keeps them probes.
+create function fencepost_private.is_restored()
+returns boolean
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+  with here as materialized (
+    select f.xmax, pg_current_xact_id_if_assigned()::text::bigint as own from in_flight() f
+  )
+  select exists (select from here h join event e on e.xid >= h.xmax and e.xid is distinct from h.own)
+      or exists (select from here h cross join lane l
+                 cross join lateral (select from ready r where r.lane_id = l.lane_id and r.xid >= h.xmax and r.xid is distinct from h.own limit 1) as r)
+      or exists (select from here h cross join job_type t
+                 cross join lateral (select from depth_delta d where d.type_id = t.type_id and d.xid >= h.xmax and d.xid is distinct from h.own limit 1) as d)
+      or exists (select from here h cross join job_type t
+                 cross join lateral (select b.x from depth_base b where b.type_id = t.type_id order by b.seq desc limit 1) as b where b.x > h.xmax)
+      or exists (select from here h cross join lateral (select b.x from outcome_base b order by b.seq desc limit 1) as b where b.x > h.xmax)
+$$;
+comment on function fencepost_private.is_restored() is 'Whether this database carries transaction numbers of another server, and after_restore() must be called.';
+
+-- Housekeeping decides by what was committed a moment ago, after its lock. Errors: JE003.
+create function fencepost_private.check_read_committed(p_what text)
+returns void
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if current_setting('transaction_isolation') <> 'read committed' then
+    perform raise_error('JE003', format('%s runs in READ COMMITTED only', p_what), format('received a transaction that is %s', upper(current_setting('transaction_isolation'))),
+      'Each of its steps must see what was committed a moment ago: call it in a transaction of its own.');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_read_committed(text) is 'Raises JE003 outside READ COMMITTED.';
+--! EndIncluded operate/maintain.sql
+--! Included operate/type_settings.sql
+-- What declare_type and configure_type share. A setting has the operator's value if he set one (job_type.overridden),
+-- else the one that code declared (type_declaration), else the default of its column.
+
+-- The settings, and what each expects: the words of the errors.
+create function fencepost_private.type_settings()
+returns table (name text, expects text)
+language sql
+immutable
+as $$
+  values ('max_running',       'a whole number of jobs; 0 for no limit'),
+         ('max_attempts',      'a whole number from 1 to 1000000'),
+         ('timeout',           'an interval such as "30 seconds", at most 100 years; 0 for no limit'),
+         ('backoff_base',      'an interval such as "2 seconds", at most 100 years'),
+         ('backoff_factor',    'a number from 1 to 100'),
+         ('backoff_cap',       'an interval such as "1 hour", at most 100 years'),
+         ('backoff_jitter',    'a number from 0 to 1: the share of the wait that is drawn at random'),
+         ('max_pending',       'a whole number of jobs; 0 for no limit'),
+         ('max_payload_bytes', 'a whole number of bytes from 2 to 268435456'),
+         ('payload_check',     'an SQL/JSON path predicate such as $.to like_regex "@"; an empty text for none'),
+         ('accept',            'true or false'),
+         ('publish_enqueued',  'true or false'),
+         ('publish_started',   'true or false'),
+         ('dead_letter_alert', 'a whole number of jobs, at least 1'),
+         ('keep_finished',     'an interval such as "7 days", at most 100 years')
+$$;
+comment on function fencepost_private.type_settings() is 'The names of the settings of a type, and what each expects.';
+
+create function fencepost_private.raise_unknown_setting(p_name text)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_names text[] := array(select s.name from type_settings() s);
+begin
+  perform raise_error('JE003', format('there is no setting %s', coalesce(quote_literal(p_name), 'null')), format('received %s', coalesce(quote_literal(p_name), 'null')),
+    coalesce(did_you_mean(p_name, v_names), '') || 'The settings are ' || array_to_string(v_names, ', ') || '.');
+end
+$$;
+comment on function fencepost_private.raise_unknown_setting(text) is 'Raises JE003 for a name that is no setting of a type.';
+
+-- Settings as they will be stored: of the right kind, and null for "no limit". JSON nulls are left out.
+-- Errors: JE003, naming the setting.
+create function fencepost_private.checked_settings(p_settings jsonb)
+returns jsonb
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_given   record;
+  v_type    job_type;
+  v_checked jsonb := '{}'::jsonb;
+  v_bad     boolean;
+begin
+  if jsonb_typeof(p_settings) is distinct from 'object' then
+    perform raise_error('JE003', 'settings must be a JSON object', format('received %s', coalesce(left(p_settings::text, 200), 'null')), 'For example {"max_attempts": 3}.');
+  end if;
+  for v_given in
+    select g.key, g.value, s.expects, s.name from jsonb_each(p_settings) g left join type_settings() s on s.name = g.key
+  loop
+    if v_given.name is null then
+      perform raise_unknown_setting(v_given.key);
+    end if;
+    continue when v_given.value = 'null';
+    begin
+      v_type := jsonb_populate_record(null::job_type, jsonb_build_object(v_given.key, nullif(v_given.value, '""')));
+      v_bad := case v_given.key
+        when 'timeout'       then v_type.timeout not between '0' and '100 years'
+        when 'backoff_base'  then v_type.backoff_base not between '0' and '100 years'
+        when 'backoff_cap'   then v_type.backoff_cap not between '0' and '100 years'
+        when 'keep_finished' then v_type.keep_finished not between '0' and '100 years'
+        else false
+      end or v_given.value = '""' and v_given.key <> 'payload_check';
+    exception
+      when data_exception or syntax_error then
+        v_bad := true;
+    end;
+    if v_bad then
+      perform raise_error('JE003', format('%s must be %s', v_given.key, v_given.expects),
+        format('received %s = %s', v_given.key, clipped(v_given.value #>> '{}', 400)), 'Nothing was changed. Leave a setting out if it need not be set.');
+    end if;
+    v_type.max_running := nullif(v_type.max_running, 0);
+    v_type.max_pending := nullif(v_type.max_pending, 0);
+    v_type.timeout := nullif(v_type.timeout, '0');
+    v_checked := v_checked || jsonb_build_object(v_given.key, to_jsonb(v_type) -> v_given.key);
+  end loop;
+  return v_checked;
+end
+$$;
+comment on function fencepost_private.checked_settings(jsonb) is 'Settings of the right kind, null for no limit. Raises JE003 naming the setting.';
+
+-- The settings of a type that has neither declaration nor operator, from the defaults of its columns.
+create function fencepost_private.default_settings()
+returns jsonb
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_column   record;
+  v_value    jsonb;
+  v_defaults jsonb := '{}'::jsonb;
+begin
+  for v_column in
+    select a.attname as name, pg_get_expr(d.adbin, d.adrelid) as expression
+    from type_settings() s
+    join pg_attribute a on a.attrelid = 'fencepost_private.job_type'::regclass and a.attname = s.name
+    left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+  loop
+    execute 'select to_jsonb(' || coalesce(v_column.expression, 'null::text') || ')' into v_value;
+    v_defaults := v_defaults || jsonb_build_object(v_column.name, v_value);
+  end loop;
+  return v_defaults;
+end
+$$;
+comment on function fencepost_private.default_settings() is 'The default of every setting of a type.';
+
+-- The type of this name, made if need be, locked against other changes of its settings. Errors: JE003 (name).
+create function fencepost_private.lock_type_row(p_type text)
+returns fencepost_private.job_type
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_type job_type;
+begin
+  select t.* into v_type from job_type t where t.type = p_type for no key update;
+  if not found then
+    perform check_lane(p_type, 5);
+    insert into job_type (type) values (p_type) on conflict do nothing;
+    select t.* into v_type from job_type t where t.type = p_type for no key update;
+  end if;
+  return v_type;
+end
+$$;
+comment on function fencepost_private.lock_type_row(text) is 'Locks the row of a type, and makes it first if there is none. Raises JE003.';
+
+-- Writes settings of a type (p_settings) and which are an operator's (p_overridden), if that changes anything: then
+-- with an event, and a call to those who wait for it. Returns whether it did. Errors: JE003, naming the setting.
+create function fencepost_private.write_settings(p_type fencepost_private.job_type, p_settings jsonb, p_overridden text[], p_source text)
+returns boolean
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_now     timestamptz := fencepost_private.now();
+  v_new     job_type := jsonb_populate_record(p_type, p_settings);
+  v_changed text[];
+  v_name    text;
+begin
+  v_new.overridden := array(select distinct o from unnest(p_overridden) as o order by o);
+  v_changed := array(
+    select o.key from jsonb_each(to_jsonb(p_type)) as o join jsonb_each(to_jsonb(v_new)) as n on n.key = o.key
+    where n.value is distinct from o.value);
+  if v_changed = '{}' then
+    return false;
+  end if;
+  begin
+    update job_type t
+    set max_running = v_new.max_running, max_attempts = v_new.max_attempts, timeout = v_new.timeout,
+        backoff_base = v_new.backoff_base, backoff_factor = v_new.backoff_factor, backoff_cap = v_new.backoff_cap, backoff_jitter = v_new.backoff_jitter,
+        max_pending = v_new.max_pending, max_payload_bytes = v_new.max_payload_bytes, payload_check = v_new.payload_check,
+        accept = v_new.accept, publish_enqueued = v_new.publish_enqueued, publish_started = v_new.publish_started,
+        dead_letter_alert = v_new.dead_letter_alert, keep_finished = v_new.keep_finished,
+        overridden = v_new.overridden, updated_at = v_now
+    where t.type_id = p_type.type_id;
+  exception
+    when check_violation then
+      get stacked diagnostics v_name = constraint_name;
+      select a.attname into v_name
+      from pg_constraint c join pg_attribute a on a.attrelid = c.conrelid and a.attnum = c.conkey[1]
+      where c.conrelid = 'fencepost_private.job_type'::regclass and c.conname = v_name;
+      perform raise_error('JE003', format('%s must be %s', v_name, (select s.expects from type_settings() s where s.name = v_name)),
+        format('received %s = %s', v_name, to_jsonb(v_new) ->> v_name), 'Nothing was changed. Leave a setting out if it need not be set.');
+  end;
+
+  insert into event (xid, at, tenant, kind, actor, data)
+  select xid(), v_now, current_tenant(), 'operator.type_configured', actor(),
+         jsonb_build_object('type', p_type.type, 'source', p_source,
+           'before', jsonb_object_agg(c.name, to_jsonb(p_type) -> c.name), 'after', jsonb_object_agg(c.name, to_jsonb(v_new) -> c.name))
+  from unnest(v_changed) as c(name);
+  if 'max_running' = any (v_changed) then
+    perform wake(array[p_type.type_id]);
+  end if;
+  return true;
+end
+$$;
+comment on function fencepost_private.write_settings(fencepost_private.job_type, jsonb, text[], text)
+  is 'Writes settings of a type if that changes anything, with an event. Raises JE003 naming the setting.';
+--! EndIncluded operate/type_settings.sql
+--! Included operate/configure_type.sql
+-- An operator changes settings of a type. What he sets stays, whatever code declares, until he gives it back with
+-- `reset`: the setting then has the value that code last declared, or the default.
+--
+-- null leaves a setting as it is. "No limit" is 0: max_running => 0, max_pending => 0, timeout => '0'. An empty
+-- payload_check is none. A type that does not exist yet is created. Jobs already running keep the limits of their claim.
+--
+-- Locks: the row of the type. Errors: JE003, naming the setting.
+create function fencepost.configure_type(
+  type text,
+  max_running int default null, max_attempts int default null, timeout interval default null,
+  backoff_base interval default null, backoff_factor double precision default null, backoff_cap interval default null, backoff_jitter double precision default null,
+  max_pending int default null, max_payload_bytes int default null, payload_check text default null,
+  accept boolean default null, publish_enqueued boolean default null, publish_started boolean default null,
+  dead_letter_alert int default null, keep_finished interval default null, reset text[] default null)
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_given    jsonb;
+  v_returned jsonb;
+  v_type     job_type;
+  v_name     text;
+begin
+  v_given := checked_settings(jsonb_strip_nulls(jsonb_build_object(
+    'max_running', configure_type.max_running, 'max_attempts', configure_type.max_attempts, 'timeout', configure_type.timeout,
+    'backoff_base', configure_type.backoff_base, 'backoff_factor', configure_type.backoff_factor,
+    'backoff_cap', configure_type.backoff_cap, 'backoff_jitter', configure_type.backoff_jitter,
+    'max_pending', configure_type.max_pending, 'max_payload_bytes', configure_type.max_payload_bytes, 'payload_check', configure_type.payload_check,
+    'accept', configure_type.accept, 'publish_enqueued', configure_type.publish_enqueued, 'publish_started', configure_type.publish_started,
+    'dead_letter_alert', configure_type.dead_letter_alert, 'keep_finished', configure_type.keep_finished)));
+  foreach v_name in array coalesce(configure_type.reset, '{}') loop
+    if v_name is null or not exists (select from type_settings() s where s.name = v_name) then
+      perform raise_unknown_setting(v_name);
+    elsif v_given ? v_name then
+      perform raise_error('JE003', format('%s is set and reset at once', v_name), format('received %s = %s', v_name, v_given ->> v_name), 'Do one or the other.');
+    end if;
+  end loop;
+
+  v_type := lock_type_row(configure_type.type);
+  select coalesce(jsonb_object_agg(d.key, d.value), '{}') into v_returned
+  from jsonb_each(default_settings() || coalesce((select c.settings from type_declaration c where c.type_id = v_type.type_id), '{}')) as d
+  where d.key = any (configure_type.reset);
+  perform write_settings(v_type, v_returned || v_given,
+    array(select o from unnest(v_type.overridden) as o where o <> all (coalesce(configure_type.reset, '{}'))) || array(select jsonb_object_keys(v_given)),
+    'operator');
+end
+$$;
+comment on function fencepost.configure_type(text, int, int, interval, interval, double precision, interval, double precision, int, int, text, boolean, boolean, boolean, int, interval, text[])
+  is 'Sets settings of a type over what code declares; null leaves one as it is, 0 is no limit, reset gives settings back to code. Raises JE003.';
+--! EndIncluded operate/configure_type.sql
+--! Included operate/declare_type.sql
+-- Code declares a type and all its settings, by the names of configure_type: a worker does when it starts. What is
+-- left out has its default; what an operator has set stays his. Declaring the same again changes and locks nothing.
+-- Returns whether a setting changed. Locks: the row of the type, when the declaration is new.
+-- Errors: JE003, naming the setting.
+create function fencepost.declare_type(type text, settings jsonb default '{}')
+returns boolean
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_declared jsonb;
+  v_type     job_type;
+begin
+  v_declared := checked_settings(coalesce(declare_type.settings, '{}'));
+  if exists (select from job_type t join type_declaration d on d.type_id = t.type_id
+             where t.type = declare_type.type and d.settings = v_declared) then
+    return false;
+  end if;
+
+  v_type := lock_type_row(declare_type.type);
+  insert into type_declaration as d (type_id, settings, declared_at, declared_by)
+  values (v_type.type_id, v_declared, fencepost_private.now(), actor())
+  on conflict (type_id) do update set settings = excluded.settings, declared_at = excluded.declared_at, declared_by = excluded.declared_by;
+  return write_settings(v_type, (default_settings() || v_declared) - v_type.overridden, v_type.overridden, 'code');
+end
+$$;
+comment on function fencepost.declare_type(text, jsonb) is 'Declares a type and its settings from code; what an operator has set stays. Returns whether a setting changed. Raises JE003.';
+--! EndIncluded operate/declare_type.sql
+--! Included operate/pause_type.sql
+-- Stops claims of a type, until resume_type: jobs that run go on, enqueues too (see configure_type, accept).
+-- Pausing a paused type changes nothing. A type that does not exist yet is created, paused.
+-- Locks: the row of the type. Errors: JE003 (name).
+create function fencepost.pause_type(type text, reason text default null)
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  perform set_paused(pause_type.type, true, pause_type.reason);
+end
+$$;
+comment on function fencepost.pause_type(text, text) is 'Stops claims of a type; running jobs and enqueues go on. Raises JE003.';
+
+-- Writes the flag if that changes it, with an event.
+create function fencepost_private.set_paused(p_type text, p_paused boolean, p_reason text)
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_now  timestamptz := fencepost_private.now();
+  v_type job_type := lock_type_row(p_type);
+begin
+  if v_type.paused = p_paused then
+    return;
+  end if;
+  update job_type t set paused = p_paused, updated_at = v_now where t.type_id = v_type.type_id;
+  insert into event (xid, at, tenant, kind, actor, data)
+  values (xid(), v_now, current_tenant(), (case when p_paused then 'operator.type_paused' else 'operator.type_resumed' end)::event_kind, actor(),
+          jsonb_strip_nulls(jsonb_build_object('type', p_type, 'reason', p_reason)));
+  if p_paused then
+    insert into type_pause (type_id, paused_at, paused_by, reason) values (v_type.type_id, v_now, actor(), p_reason);
+  else
+    delete from type_pause p where p.type_id = v_type.type_id;
+    perform wake(array[v_type.type_id]);
+  end if;
+end
+$$;
+comment on function fencepost_private.set_paused(text, boolean, text) is 'Pauses or resumes a type, with an event; wakes workers when it resumes.';
+--! EndIncluded operate/pause_type.sql
+--! Included operate/resume_type.sql
+-- Lets a paused type be claimed again, and wakes workers for it. Resuming a type that is not paused changes nothing.
+-- Locks: the row of the type. Errors: JE002 when there is no such type.
+create function fencepost.resume_type(type text, reason text default null)
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  perform check_type_exists(resume_type.type);
+  perform set_paused(resume_type.type, false, resume_type.reason);
+end
+$$;
+comment on function fencepost.resume_type(text, text) is 'Lets a paused type be claimed again. Raises JE002.';
+
+-- Errors: JE002, with the name that is nearest.
+create function fencepost_private.check_type_exists(p_type text)
+returns void
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if not exists (select from job_type t where t.type = p_type) then
+    perform raise_error('JE002', format('type %s does not exist', coalesce(quote_literal(p_type), 'null')), format('received type = %s', coalesce(quote_literal(p_type), 'null')),
+      coalesce(did_you_mean(p_type, array(select t.type from job_type t limit 1000)), '') || 'A type exists once something was enqueued under it or it was declared.');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_type_exists(text) is 'Raises JE002 for a type that does not exist.';
+--! EndIncluded operate/resume_type.sql
+--! Included operate/drain_worker.sql
+-- Asks a worker to finish what it runs and take nothing new: it hears of it with its next heartbeat or exchange, and
+-- by a notification if it listens. Asking twice changes nothing.
+-- Locks: the row of the worker. Errors: JE002 (no such worker); JE004 when it was lost or has stopped.
+create function fencepost.drain_worker(worker_id int)
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_worker worker;
+begin
+  select w.* into v_worker from worker w where w.worker_id = drain_worker.worker_id for no key update;
+  if not found then
+    perform raise_error('JE002', format('worker %s does not exist', coalesce(drain_worker.worker_id::text, 'null')),
+      format('received worker_id = %s', coalesce(drain_worker.worker_id::text, 'null')), 'See fencepost.workers.');
+  elsif v_worker.status in ('lost', 'stopped') then
+    perform raise_error('JE004', format('worker %s is %s and cannot be drained', v_worker.worker_id, v_worker.status),
+      format('received worker_id = %s', v_worker.worker_id), 'Only active workers can.');
+  elsif v_worker.status = 'draining' then
+    return;
+  end if;
+
+  update worker w set status = 'draining' where w.worker_id = v_worker.worker_id;
+  insert into event (xid, at, tenant, kind, worker_id, actor, data)
+  values (xid(), fencepost_private.now(), v_worker.tenant, 'worker.draining', v_worker.worker_id, actor(), jsonb_build_object('worker', v_worker.name));
+  if current_setting('fencepost.wake', true) is distinct from 'off' then
+    perform pg_notify('fencepost', format('{"worker":%s,"drain":true}', v_worker.worker_id));
+  end if;
+end
+$$;
+comment on function fencepost.drain_worker(int) is 'Asks a worker to finish what it runs and take nothing new. Raises JE002, JE004.';
+--! EndIncluded operate/drain_worker.sql
+--! Included operate/stats.sql
+-- How each type stands now: depths (exact), the age of its oldest ready job, totals since the beginning, rates over
+-- the last one to two minutes, and who works on it. From counters and from the heads of lanes; nothing is counted.
+-- Totals of outcomes and rates are as fresh as the last maintain().
+-- Errors: JE002 for a type that does not exist.
+create type fencepost.type_stats as (
+  type text, ready bigint, delayed bigint, parked bigint, pending bigint, running bigint, waiting bigint, dead_letter bigint,
+  oldest_ready_seconds double precision,
+  enqueued_total bigint, completed_total bigint, failed_attempts_total bigint, retried_total bigint, dead_lettered_total bigint,
+  cancelled_total bigint, discarded_total bigint, replayed_total bigint, lease_expired_total bigint,
+  enqueued_per_second double precision, completed_per_second double precision, failed_per_second double precision,
+  workers bigint, draining_workers bigint, paused boolean, accept boolean, max_running int, max_pending int, dead_letter_alert int);
+comment on type fencepost.type_stats is 'A row of fencepost.stats(): pending is ready, delayed and parked together.';
+
+create function fencepost.stats(type text default null)
+returns setof fencepost.type_stats
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_now     timestamptz := fencepost_private.now();
+  v_since   timestamptz := date_trunc('minute', v_now) - interval '1 minute';
+  v_seconds double precision := extract(epoch from v_now - v_since);
+  v_type_id int;
+begin
+  if stats.type is not null then
+    perform check_type_exists(stats.type);
+    select t.type_id into v_type_id from job_type t where t.type = stats.type;
+  end if;
+
+  return query
+  with totals as materialized (
+    select o.type_id,
+           sum(o.events) filter (where o.kind = 'job.completed') as completed,
+           sum(o.events) filter (where o.outcome in ('failed', 'timed_out', 'lease_expired')) as failed,
+           sum(o.events) filter (where o.kind = 'job.retry_scheduled') as retried,
+           sum(o.events) filter (where o.kind = 'job.dead_lettered') as dead_lettered,
+           sum(o.events) filter (where o.kind = 'job.cancelled') as cancelled,
+           sum(o.events) filter (where o.kind = 'job.discarded') as discarded,
+           sum(o.events) filter (where o.kind = 'job.replayed') as replayed,
+           sum(o.events) filter (where o.outcome = 'lease_expired') as lease_expired
+    from outcome_total o
+    where v_type_id is null or o.type_id = v_type_id
+    group by o.type_id
+  ), serving as materialized (
+    select s.type, count(*) filter (where w.status = 'active') as active, count(*) filter (where w.status = 'draining') as draining
+    from worker w cross join unnest(w.types) as s(type)
+    where w.status in ('active', 'draining') and w.heartbeat_at > v_now - w.ttl
+    group by s.type
+  )
+  select t.type, d.ready, d.delayed, d.parked, d.ready + d.delayed + d.parked, d.running, d.waiting, d.dead_letter,
+         case when d.ready > 0 then extract(epoch from v_now - oldest_ready(t.type_id))::double precision end,
+         d.enqueued, coalesce(o.completed, 0)::bigint, coalesce(o.failed, 0)::bigint, coalesce(o.retried, 0)::bigint, coalesce(o.dead_lettered, 0)::bigint,
+         coalesce(o.cancelled, 0)::bigint, coalesce(o.discarded, 0)::bigint, coalesce(o.replayed, 0)::bigint, coalesce(o.lease_expired, 0)::bigint,
+         m.enqueued / v_seconds, m.completed / v_seconds, m.failed / v_seconds,
+         coalesce(s.active, 0), coalesce(s.draining, 0), t.paused, t.accept, t.max_running, t.max_pending, t.dead_letter_alert
+  from depth(v_type_id) d
+  join job_type t on t.type_id = d.type_id
+  left join totals o on o.type_id = t.type_id
+  left join serving s on s.type = t.type
+  cross join lateral (
+    select coalesce(sum(i.enqueued), 0)::double precision as enqueued, coalesce(sum(i.completed), 0)::double precision as completed,
+           coalesce(sum(i.failed), 0)::double precision as failed
+    from type_minute i where i.type_id = t.type_id and i.minute >= v_since
+  ) as m
+  order by t.type;
+end
+$$;
+comment on function fencepost.stats(text) is 'Depths, oldest ready age, totals, rates and workers of each type, from counters. Raises JE002.';
+
+-- Since when the oldest ready job of a type could have been claimed: the heads of its lanes, as a claim finds them.
+create function fencepost_private.oldest_ready(p_type_id int)
+returns timestamptz
 language sql
 stable
 set search_path = fencepost_private, pg_temp
@@ -3061,15 +5051,1092 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 set jit = off
 as $$
-  with base as materialized (
-    select b.x, b.xip, b.ready + b.delayed + b.parked as jobs from depth_base b where b.type_id = p_type_id order by b.seq desc limit 1
-  )
-  select coalesce((select b.jobs from base b), 0)
-       + coalesce((select sum(d.ready + d.delayed + d.parked) from depth_delta d
-                   where d.type_id = p_type_id and d.xid >= coalesce((select b.x from base b), 0)), 0)
-       + coalesce((select sum(d.ready + d.delayed + d.parked)
-                   from base b cross join unnest(b.xip) as e(x) join depth_delta d on d.type_id = p_type_id and d.xid = e.x
-                   where e.x < b.x), 0)
+  select min(head.ready_at)
+  from lane l
+  left join lateral (
+    select h.* from (select i.* from lane_hint i where i.lane_id = l.lane_id order by i.seq desc limit 1) as h
+    where h.boot = pg_postmaster_start_time()
+  ) as hint on true
+  cross join lateral (
+    (select r.ready_at from ready r
+     where r.lane_id = l.lane_id and (r.xid, r.id) >= (coalesce(hint.wx, 0), coalesce(hint.wi, 0))
+     order by r.xid, r.id limit 1)
+    union all
+    (select q.ready_at
+     from unnest(hint.late_x, hint.late_i) as e(x, first_id)
+     cross join lateral (select r.ready_at from ready r where r.lane_id = l.lane_id and r.xid = e.x and r.id >= e.first_id order by r.id limit 1) as q)
+    union all
+    (select r.ready_at from ready r where r.id = any (hint.held) and r.lane_id + 0 = l.lane_id)
+  ) as head
+  where l.type_id = p_type_id
 $$;
-comment on function fencepost_private.pending(int) is 'How many jobs of a type wait (ready, delayed or parked), exact in this snapshot, from counters.';
---! EndIncluded operate/depth.sql
+comment on function fencepost_private.oldest_ready(int) is 'Since when the first ready job of a type waits; null when none does.';
+--! EndIncluded operate/stats.sql
+--! Included operate/outcome_totals.sql
+-- Events of each type, kind and outcome since the beginning, with histograms of how long the attempts had waited
+-- and ran: what metrics are made of. As fresh as the last maintain().
+--   bounds                     upper bounds of the buckets, in seconds
+--   wait_counts, run_counts    attempts in each bucket, and last those above all bounds; not cumulative
+-- Rows without an outcome end no attempt: they have no times.
+create type fencepost.outcome_stats as (
+  type text, kind text, outcome text, events bigint, bounds double precision[],
+  wait_seconds double precision, wait_counts bigint[], run_seconds double precision, run_counts bigint[]);
+comment on type fencepost.outcome_stats is 'A row of fencepost.outcome_totals().';
+
+create function fencepost.outcome_totals(type text default null)
+returns setof fencepost.outcome_stats
+language sql
+stable
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+  select t.type, o.kind::text, o.outcome::text, o.events, duration_bounds(), o.wait_seconds, o.wait_counts, o.run_seconds, o.run_counts
+  from outcome_total o
+  join job_type t on t.type_id = o.type_id
+  where outcome_totals.type is null or t.type = outcome_totals.type
+  order by t.type, o.kind, o.outcome
+$$;
+comment on function fencepost.outcome_totals(text) is 'Events by type, kind and outcome since the beginning, with histograms of wait and run times.';
+--! EndIncluded operate/outcome_totals.sql
+--! Included operate/job_filter.sql
+-- Filters of jobs, as list_jobs, replay_matching and discard_matching take them.
+create type fencepost_private.job_filter as (
+  type            text,
+  status          text,
+  tenant          text,
+  priority        int,
+  created_after   timestamptz,
+  created_before  timestamptz,
+  failed_after    timestamptz,
+  failed_before   timestamptz,
+  attempts        int,
+  error           text,
+  error_matches   text,
+  idempotency_key text,
+  worker          text
+);
+comment on type fencepost_private.job_filter is 'A filter of jobs; nulls do not filter.';
+
+-- Reads a filter, of which p_known names the keys that make sense here.
+-- Errors: JE003, naming the key.
+create function fencepost_private.parsed_filter(p_filter jsonb, p_known text[])
+returns fencepost_private.job_filter
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_statuses text[] := array['pending', 'running', 'waiting', 'completed', 'dead_letter', 'cancelled', 'discarded'];
+  v_key      text;
+  v_filter   job_filter;
+begin
+  if p_filter is null then
+    return v_filter;
+  end if;
+  if jsonb_typeof(p_filter) <> 'object' then
+    perform raise_error('JE003', 'the filter must be a JSON object', format('received %s', left(p_filter::text, 200)), 'For example {"type": "email.send"}.');
+  end if;
+  for v_key in select jsonb_object_keys(p_filter) loop
+    if not v_key = any (p_known) then
+      perform raise_error('JE003', format('the filter has the unknown key %s', quote_literal(v_key)), format('received %s', quote_literal(v_key)),
+        coalesce(did_you_mean(v_key, p_known), '') || 'Known keys: ' || array_to_string(p_known, ', ') || '.');
+    end if;
+    if jsonb_typeof(p_filter -> v_key) in ('object', 'array') then
+      perform raise_error('JE003', format('%s of the filter must be a single value', v_key), format('received %s', left((p_filter -> v_key)::text, 200)), 'Ask once for each value.');
+    end if;
+    begin
+      v_filter := jsonb_populate_record(v_filter, jsonb_build_object(v_key, p_filter -> v_key));
+    exception
+      when data_exception then
+        perform raise_error('JE003', format('%s of the filter has the wrong kind', v_key), format('received %s = %s', v_key, left(p_filter ->> v_key, 200)),
+          'priority and attempts are whole numbers; created_after and the like are times such as 2030-01-31T12:00:00Z.');
+    end;
+  end loop;
+  if not v_filter.status = any (v_statuses) then
+    perform raise_error('JE003', format('there is no status %s', quote_literal(v_filter.status)), format('received status = %s', quote_literal(v_filter.status)),
+      coalesce(did_you_mean(v_filter.status, v_statuses), '') || 'A job is ' || array_to_string(v_statuses, ', ') || '.');
+  end if;
+  if v_filter.error_matches is not null then
+    begin
+      perform '' ~ v_filter.error_matches;
+    exception
+      when invalid_regular_expression then
+        perform raise_error('JE003', 'error_matches of the filter is not a regular expression', format('received %s', left(v_filter.error_matches, 200)), sqlerrm);
+    end;
+  end if;
+  return v_filter;
+end
+$$;
+comment on function fencepost_private.parsed_filter(jsonb, text[]) is 'A filter of jobs from JSON. Raises JE003 for unknown keys and values of the wrong kind.';
+--! EndIncluded operate/job_filter.sql
+--! Included operate/list_jobs.sql
+-- Lists jobs, newest first, at most `max` (1 to 1000), with ids below `after` (the id of the last row before).
+--
+-- The filter is a JSON object; each key narrows:
+--   type, status, tenant, priority, created_after, created_before
+--   error            text that the final error contains, in any case; dead letters only
+--   worker           name of the worker that runs them
+--   idempotency_key  of the given tenant, else the session's
+--
+-- It never looks at more than 10,000 jobs. When that was not enough to fill the list, the last row says so: its `cut`
+-- is true, its id is how far the look went, everything else in it is null; go on with after => that id.
+-- Errors: JE003.
+create function fencepost.list_jobs(filter jsonb default '{}', after bigint default null, max int default 50)
+returns table (id bigint, type text, status text, attempts int, max_attempts int, priority int, payload jsonb, result jsonb, last_error text,
+               available_at timestamptz, leased_until timestamptz, worker text, idempotency_key text, tenant text,
+               created_at timestamptz, updated_at timestamptz, started_at timestamptz, finished_at timestamptz, progress jsonb, cut boolean)
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+  v_budget constant int := 10000;
+  v_filter job_filter;
+  v_from   bigint := coalesce(list_jobs.after, 9223372036854775807);
+  v_source text;
+  v_ids    bigint[];
+  v_end    bigint;
+begin
+  v_filter := parsed_filter(list_jobs.filter, array['type', 'status', 'tenant', 'priority', 'created_after', 'created_before', 'error', 'worker', 'idempotency_key']);
+  if list_jobs.max is null or list_jobs.max not between 1 and 1000 then
+    perform raise_error('JE003', 'max must be from 1 to 1000', format('received max = %s', coalesce(list_jobs.max::text, 'null')), 'Ask for the next page with after.');
+  end if;
+  v_filter.status := coalesce(v_filter.status, case when v_filter.error is not null then 'dead_letter' when v_filter.worker is not null then 'running' end);
+  if v_filter.error is not null and v_filter.status <> 'dead_letter' or v_filter.worker is not null and v_filter.status <> 'running' then
+    perform raise_error('JE003', 'that filter does not go with this status', format('received %s', list_jobs.filter),
+      'error finds dead letters, worker finds running jobs.');
+  end if;
+
+  v_source := job_source(v_filter);
+  execute format($query$
+    select array(
+      select c.id
+      from (select s.id, s.lane_id from (%1$s) as s where s.id < $1 order by s.id desc limit $2) as c
+      cross join lateral (%2$s) as p
+      join lane n on n.lane_id = p.lane_id
+      join job_type t on t.type_id = n.type_id
+      join job b on b.id = c.id
+      where ($3.type is null or t.type = $3.type)
+        and ($3.priority is null or n.priority = $3.priority)
+        and ($3.tenant is null or b.tenant = $3.tenant)
+        and ($3.created_after is null or b.created_at >= $3.created_after)
+        and ($3.created_before is null or b.created_at < $3.created_before)
+        and ($3.error is null or exists (
+              select from dead_letter z where z.id = c.id and position(lower($3.error) in lower(shown(to_jsonb(z.final_error)) #>> '{}')) > 0))
+        and ($3.worker is null or exists (
+              select from lease l join worker w on w.worker_id = l.worker_id where l.id = c.id and w.name = $3.worker))
+      order by c.id desc
+      limit $4)
+    $query$,
+    v_source,
+    case when v_filter.idempotency_key is null and v_filter.status in ('pending', 'running', 'waiting', 'dead_letter') then 'select c.lane_id'
+         when v_filter.status is null then 'select i.lane_id from job_place i where i.id = c.id limit 1'
+         else format('select i.lane_id from job_place i where i.id = c.id and i.status = %L limit 1', v_filter.status) end)
+    into v_ids using v_from, v_budget, v_filter, list_jobs.max;
+
+  return query
+  select j.id, j.type, j.status, j.attempts, j.max_attempts, j.priority, j.payload, j.result, j.last_error, j.available_at, j.leased_until,
+         j.worker, j.idempotency_key, j.tenant, j.created_at, j.updated_at, j.started_at, j.finished_at, j.progress, false
+  from fencepost.jobs j
+  where j.id = any (v_ids)
+  order by j.id desc;
+
+  if cardinality(v_ids) < list_jobs.max then
+    execute format('select s.id from (%s) as s where s.id < $1 order by s.id desc offset $2 limit 1', v_source)
+      into v_end using v_from, v_budget - 1, v_filter;
+    if v_end is not null then
+      id := v_end;
+      cut := true;
+      return next;
+    end if;
+  end if;
+end
+$$;
+comment on function fencepost.list_jobs(jsonb, bigint, int)
+  is 'Lists jobs that match a filter, newest first, from below the id `after`; looks at no more than 10,000 and says with a last row when that cut it short. Raises JE003.';
+
+-- The smallest place that holds all jobs a filter can find, as a query of (id, lane_id).
+create function fencepost_private.job_source(p_filter fencepost_private.job_filter)
+returns text
+language sql
+immutable
+as $$
+  select case
+    when p_filter.idempotency_key is not null then
+      'select k.job_id as id, null::int as lane_id from job_type t join idempotency_key k on k.type_id = t.type_id'
+      ' and k.tenant = coalesce($3.tenant, current_tenant()) and k.key = $3.idempotency_key'
+    when p_filter.status = 'pending' then
+      'select r.id, r.lane_id from ready r union all select d.id, d.lane_id from delayed d union all select p.id, p.lane_id from parked p'
+    when p_filter.status = 'running' then 'select l.id, l.lane_id from lease l'
+    when p_filter.status = 'waiting' then 'select s.id, s.lane_id from suspended s'
+    when p_filter.status = 'dead_letter' then 'select z.id, z.lane_id from dead_letter z'
+    else 'select b.id, b.lane_id from job b'
+  end
+$$;
+comment on function fencepost_private.job_source(fencepost_private.job_filter) is 'SQL of the smallest place that holds all jobs a filter can find.';
+--! EndIncluded operate/list_jobs.sql
+--! Included operate/replay_matching.sql
+-- Returns dead letters to work that match a filter, oldest first, at most `max` a call; or, as long as dry_run is not
+-- false, only counts them. Call it again until it returns 0 when there are more.
+--
+-- The filter is a JSON object; {} matches all dead letters, each key narrows:
+--   type, tenant, priority, attempts, failed_after, failed_before
+--   error          text that the final error contains, in any case
+--   error_matches  a regular expression that it matches
+-- Locks: the dead letters, in id order. Errors: JE003.
+create function fencepost.replay_matching(filter jsonb, dry_run boolean default true, max int default 10000)
+returns bigint
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_ids bigint[] := matching_dead_letters(replay_matching.filter, replay_matching.max);
+begin
+  if replay_matching.dry_run is not false then
+    return cardinality(v_ids);
+  end if;
+  return replay_jobs(v_ids);
+end
+$$;
+comment on function fencepost.replay_matching(jsonb, boolean, int)
+  is 'Returns dead letters that match a filter to work, or counts them (dry_run, the default); returns how many. Raises JE003.';
+
+-- The dead letters that match, oldest first. Errors: JE003.
+create function fencepost_private.matching_dead_letters(p_filter jsonb, p_max int)
+returns bigint[]
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_filter job_filter;
+begin
+  if p_filter is null then
+    perform raise_error('JE003', 'a filter is needed', 'received null', 'Say {} to mean all dead letters.');
+  end if;
+  if p_max is null or p_max not between 1 and 100000 then
+    perform raise_error('JE003', 'max must be from 1 to 100000', format('received max = %s', coalesce(p_max::text, 'null')), 'Call again for more.');
+  end if;
+  v_filter := parsed_filter(p_filter, array['type', 'tenant', 'priority', 'attempts', 'failed_after', 'failed_before', 'error', 'error_matches']);
+  return array(
+    select z.id
+    from dead_letter z
+    join lane n on n.lane_id = z.lane_id
+    join job_type t on t.type_id = n.type_id
+    where (v_filter.type is null or t.type = v_filter.type)
+      and (v_filter.priority is null or n.priority = v_filter.priority)
+      and (v_filter.tenant is null or z.tenant = v_filter.tenant)
+      and (v_filter.attempts is null or z.attempts = v_filter.attempts)
+      and (v_filter.failed_after is null or z.failed_at >= v_filter.failed_after)
+      and (v_filter.failed_before is null or z.failed_at < v_filter.failed_before)
+      and (v_filter.error is null or position(lower(v_filter.error) in lower(shown(to_jsonb(z.final_error)) #>> '{}')) > 0)
+      and (v_filter.error_matches is null or shown(to_jsonb(z.final_error)) #>> '{}' ~ v_filter.error_matches)
+    order by z.id
+    limit p_max);
+end
+$$;
+comment on function fencepost_private.matching_dead_letters(jsonb, int) is 'Ids of dead letters that match a filter, oldest first. Raises JE003.';
+--! EndIncluded operate/replay_matching.sql
+--! Included operate/discard_matching.sql
+-- Gives up dead letters that match a filter, oldest first, at most `max` a call; or, as long as dry_run is not false,
+-- only counts them. The filter is that of replay_matching.
+-- Locks: the dead letters, in id order. Errors: JE003.
+create function fencepost.discard_matching(filter jsonb, dry_run boolean default true, reason text default null, max int default 10000)
+returns bigint
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_ids bigint[] := matching_dead_letters(discard_matching.filter, discard_matching.max);
+begin
+  if discard_matching.dry_run is not false then
+    return cardinality(v_ids);
+  end if;
+  return discard_jobs(v_ids, discard_matching.reason);
+end
+$$;
+comment on function fencepost.discard_matching(jsonb, boolean, text, int)
+  is 'Gives up dead letters that match a filter, or counts them (dry_run, the default); returns how many. Raises JE003.';
+--! EndIncluded operate/discard_matching.sql
+--! Included operate/unreachable_ready.sql
+-- Ready jobs that no claim would reach: below the newest watermark of their lane, and neither of a transaction that it
+-- lists as late nor held. There must be none, ever, but for a logical restore.
+create function fencepost_private.unreachable_ready(p_lane_id int default null)
+returns table (id bigint, lane_id int)
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+set jit = off
+as $$
+  select r.id, r.lane_id
+  from lane l
+  cross join lateral (select i.* from lane_hint i where i.lane_id = l.lane_id order by i.seq desc limit 1) as h
+  join ready r on r.lane_id = l.lane_id and (r.xid, r.id) < (h.wx, h.wi)
+  where h.boot = pg_postmaster_start_time()
+    and (p_lane_id is null or l.lane_id = p_lane_id)
+    and not r.id = any (h.held)
+    and not exists (select from unnest(h.late_x, h.late_i) as e(x, first_id) where r.xid = e.x and r.id >= e.first_id)
+$$;
+comment on function fencepost_private.unreachable_ready(int) is 'Ready jobs below the watermark of their lane that it does not list: there must be none.';
+--! EndIncluded operate/unreachable_ready.sql
+--! Included operate/explain_job.sql
+-- Why a job is not running now, or where it is: one row for each reason that holds, with what would release it.
+--   reason   a word, for programs: delayed, due, parked, waiting, type_paused, no_worker, workers_draining,
+--            limit_reached, claim_open, being_claimed, behind, unreachable, claimable · running, cancel_requested,
+--            worker_silent, overdue · dead_letter, completed, cancelled, discarded
+--   detail   the same for people, with names and numbers
+--   since    since when it is so, where that is known
+--   release  what would change it
+-- Reads only. Errors: JE002.
+create function fencepost.explain_job(job_id bigint)
+returns table (reason text, detail text, since timestamptz, release text)
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+set jit = off
+as $$
+declare
+  v_now timestamptz := fencepost_private.now();
+  v_job record;
+begin
+  select p.*, n.type_id, n.priority, t.type, w.name as worker into v_job
+  from job_place p
+  join lane n on n.lane_id = p.lane_id
+  join job_type t on t.type_id = n.type_id
+  left join worker w on w.worker_id = p.worker_id
+  where p.id = explain_job.job_id and exists (select from job b where b.id = explain_job.job_id)
+  limit 1;
+  if not found then
+    perform raise_not_found(explain_job.job_id);
+  end if;
+
+  case v_job.status
+    when 'pending' then
+      return query select e.* from explain_pending(explain_job.job_id, v_now) as e;
+    when 'running' then
+      return query select e.* from explain_running(explain_job.job_id, v_now) as e;
+    when 'waiting' then
+      return query
+      select 'waiting', concat_ws(' ', 'It stepped off its worker to wait', 'for ' || v_job.waits_for, 'until ' || v_job.available_at) || '.', v_job.since,
+             case when v_job.available_at is null then '' else format('The time %s, or ', v_job.available_at) end || format('fencepost.resume(%s).', explain_job.job_id);
+    when 'dead_letter' then
+      return query
+      select 'dead_letter', format('It failed for good in attempt %s: %s', d.attempts, d.final_error), d.failed_at,
+             format('fencepost.replay(%s) tries it again, fencepost.discard(%s) gives it up. Nothing else does.', explain_job.job_id, explain_job.job_id)
+      from fencepost.dead_letter d where d.job_id = explain_job.job_id;
+    else
+      return query
+      select v_job.status, concat_ws(' ', 'It was ' || v_job.status, 'in attempt ' || nullif(v_job.attempts, 0), 'on worker ' || v_job.worker) || '.', v_job.finished_at,
+             'Nothing: it has ended. Enqueue another.'::text;
+  end case;
+end
+$$;
+comment on function fencepost.explain_job(bigint) is 'Why a job is not running now (or where it is), one row a reason, and what would release it. Raises JE002.';
+
+create function fencepost_private.explain_running(p_job_id bigint, p_now timestamptz)
+returns table (reason text, detail text, since timestamptz, release text)
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_lease  record;
+  v_worker record;
+begin
+  select l.* into v_lease from fencepost.leases l where l.job_id = p_job_id;
+  select w.* into v_worker from worker w where w.worker_id = v_lease.worker_id;
+  return query
+  select 'running', format('Worker %s (%s) runs attempt %s, token %s.', v_lease.worker, v_lease.worker_id, v_lease.attempt, v_lease.token), v_lease.started_at,
+         format('Its end; it cannot be taken back before %s.', v_lease.leased_until);
+  if v_lease.cancel_requested_at is not null then
+    return query
+    select 'cancel_requested', concat_ws(' ', 'Its cancellation was asked for', '(' || v_lease.cancel_reason || ')') || '.', v_lease.cancel_requested_at,
+           'Its worker hears of it with the next heartbeat; however the attempt then ends, other than well, the job is cancelled.'::text;
+  end if;
+  if v_worker.heartbeat_at < p_now - v_worker.ttl / 2 or v_worker.status in ('lost', 'stopped') then
+    return query
+    select 'worker_silent', format('Its worker is %s and last gave a sign of life at %s.', v_worker.status, v_worker.heartbeat_at), v_worker.heartbeat_at,
+           'maintain() takes the attempt back once the worker is lost: it then runs elsewhere, under a new token.'::text;
+  end if;
+  if v_lease.deadline <= p_now then
+    return query select 'overdue', format('Its time was up at %s.', v_lease.deadline), v_lease.deadline, 'maintain() takes the attempt back.'::text;
+  end if;
+end
+$$;
+comment on function fencepost_private.explain_running(bigint, timestamptz) is 'explain_job for a running job.';
+--! EndIncluded operate/explain_job.sql
+--! Included operate/explain_pending.sql
+-- explain_job for a job that waits: what holds the job itself, then what holds its type.
+create function fencepost_private.explain_pending(p_job_id bigint, p_now timestamptz)
+returns table (reason text, detail text, since timestamptz, release text)
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_type  job_type;
+  v_ready record;
+  v_late  delayed;
+  v_park  parked;
+  v_count bigint := 0;
+begin
+  select t.* into v_type
+  from job_place p join lane n on n.lane_id = p.lane_id join job_type t on t.type_id = n.type_id
+  where p.id = p_job_id and p.status = 'pending' limit 1;
+  select d.* into v_late from delayed d where d.id = p_job_id;
+  select p.* into v_park from parked p where p.id = p_job_id;
+  select r.id, r.lane_id, r.xid, r.ready_at, r.xmax::text as locker into v_ready from ready r where r.id = p_job_id;
+
+  if v_late.available_at > p_now then
+    return query
+    select 'delayed', format('It runs no sooner than %s (in %s)%s.', v_late.available_at, justify_interval(date_trunc('second', v_late.available_at - p_now)),
+             case when v_late.attempts > 0 then format(', after attempt %s failed', v_late.attempts) else '' end),
+           null::timestamptz, 'That time; or fencepost.cancel().'::text;
+  elsif v_late.id is not null then
+    return query select 'due', 'Its time has come; it is not in line yet.', v_late.available_at, 'The next claim of its type, or maintain().'::text;
+  elsif v_park.id is not null then
+    return query select 'parked', format('It waits for a free slot of %s.', v_park.waits_for), v_park.parked_at, 'A slot that comes free.'::text;
+  end if;
+
+  return query select e.* from explain_type(v_type.type_id, p_now) as e;
+  get diagnostics v_count = row_count;
+  if v_ready.id is null then
+    return;
+  end if;
+
+  return query
+  select 'being_claimed', format('Session %s has it locked in an open transaction%s.', k.pid, coalesce(' since ' || a.xact_start, '')), a.xact_start,
+         'The end of that transaction.'::text
+  from pg_locks k left join pg_stat_activity a on a.pid = k.pid
+  where k.locktype = 'transactionid' and k.granted and k.transactionid::text = v_ready.locker and k.pid <> pg_backend_pid();
+  v_count := v_count + (case when found then 1 else 0 end);
+
+  return query
+  select 'behind', format('Before it in line, of its type: %s%s.', case when b.ahead > 1000 then 'more than 1000' else b.ahead::text end,
+                          case when b.higher > 0 then format(' (%s of higher priority)', case when b.higher > 1000 then 'more than 1000' else b.higher::text end) else '' end),
+         v_ready.ready_at, 'Workers taking those; or fencepost.reprioritize().'::text
+  from jobs_before(p_job_id) as b
+  where b.ahead > 0;
+  v_count := v_count + (case when found then 1 else 0 end);
+
+  return query
+  select 'unreachable', 'It lies below the watermark of its lane, where no claim looks: a broken invariant.', v_ready.ready_at,
+         'fencepost.after_restore() after a restore; else report it, with fencepost.check_invariants().'::text
+  from unreachable_ready(v_ready.lane_id) as u where u.id = p_job_id;
+  v_count := v_count + (case when found then 1 else 0 end);
+
+  if v_count = 0 then
+    return query select 'claimable', 'Nothing holds it.', v_ready.ready_at, 'The next claim of its type.'::text;
+  end if;
+end
+$$;
+comment on function fencepost_private.explain_pending(bigint, timestamptz) is 'explain_job for a job that waits.';
+
+-- What holds a whole type back.
+create function fencepost_private.explain_type(p_type_id int, p_now timestamptz)
+returns table (reason text, detail text, since timestamptz, release text)
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_type    job_type;
+  v_active  bigint;
+  v_leaving bigint;
+  v_running bigint;
+begin
+  select t.* into v_type from job_type t where t.type_id = p_type_id;
+  if v_type.paused then
+    return query
+    select 'type_paused', concat_ws(' ', format('Type %s is paused', v_type.type), 'by ' || p.paused_by, '(' || p.reason || ')') || '.', p.paused_at,
+           format('fencepost.resume_type(%L).', v_type.type)
+    from (select v_type.type_id) as t left join type_pause p on p.type_id = t.type_id;
+  end if;
+
+  select count(*) filter (where w.status = 'active'), count(*) filter (where w.status = 'draining') into v_active, v_leaving
+  from worker w
+  where w.status in ('active', 'draining') and w.heartbeat_at > p_now - w.ttl and v_type.type = any (w.types);
+  if v_active = 0 and v_leaving > 0 then
+    return query select 'workers_draining', format('The workers of type %s (%s of them) are all draining and take nothing new.', v_type.type, v_leaving), null::timestamptz,
+      'A worker that starts for this type.'::text;
+  elsif v_active = 0 then
+    return query
+    select 'no_worker', format('No live worker claims type %s.', v_type.type),
+           (select max(w.heartbeat_at) from worker w where v_type.type = any (w.types)), 'A worker that starts for this type.'::text;
+  end if;
+
+  v_running := running(p_type_id);
+  if v_running >= v_type.max_running then
+    return query
+    select 'limit_reached', format('Type %s runs %s of at most %s: %s.', v_type.type, v_running, v_type.max_running, h.holders), h.since,
+           format('One of them ending; or fencepost.configure_type(%L, max_running => …).', v_type.type)
+    from (
+      select string_agg(format('job %s on %s', l.id, coalesce(l.name, '?')), ', ' order by l.started_at) as holders, min(l.started_at) as since
+      from (select l.id, w.name, l.started_at
+            from lease l join lane n on n.lane_id = l.lane_id left join worker w on w.worker_id = l.worker_id
+            where n.type_id = p_type_id order by l.started_at limit 5) as l
+    ) as h;
+  end if;
+  if v_type.max_running is not null then
+    return query
+    select 'claim_open', format('Session %s holds the claim of type %s open%s; claims of a limited type are taken in turn.', k.pid, v_type.type, coalesce(' since ' || a.xact_start, '')),
+           a.xact_start, format('The end of that transaction; or pg_terminate_backend(%s).', k.pid)
+    from pg_locks k left join pg_stat_activity a on a.pid = k.pid
+    where k.locktype = 'advisory' and k.granted and k.classid = lock_type()::oid and k.objid = p_type_id::oid and k.objsubid = 2
+      and k.database = (select d.oid from pg_database d where d.datname = current_database()) and k.pid <> pg_backend_pid();
+  end if;
+end
+$$;
+comment on function fencepost_private.explain_type(int, timestamptz) is 'What holds back all jobs of a type: paused, no worker, limit reached.';
+
+-- How many ready jobs of its type a ready job has before it, and how many of those have a higher priority; counts
+-- to 1,001 in each lane, from the lane's watermark.
+create function fencepost_private.jobs_before(p_job_id bigint, out ahead bigint, out higher bigint)
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+  select coalesce(sum(c.jobs), 0), coalesce(sum(c.jobs) filter (where l.priority > own.priority), 0)
+  from ready me
+  join lane own on own.lane_id = me.lane_id
+  join lane l on l.type_id = own.type_id and l.priority >= own.priority
+  left join lateral (
+    select h.* from (select i.* from lane_hint i where i.lane_id = l.lane_id order by i.seq desc limit 1) as h
+    where h.boot = pg_postmaster_start_time()
+  ) as hint on true
+  cross join lateral (
+    select count(*) as jobs
+    from (select from ready r
+          where r.lane_id = l.lane_id and (r.xid, r.id) >= (coalesce(hint.wx, 0), coalesce(hint.wi, 0))
+            and (l.lane_id <> own.lane_id or (r.xid, r.id) < (me.xid, me.id))
+          order by r.xid, r.id limit 1001) as b
+  ) as c
+  where me.id = p_job_id
+$$;
+comment on function fencepost_private.jobs_before(bigint) is 'How many ready jobs of its type are before a ready job, bounded; and how many of those have a higher priority.';
+--! EndIncluded operate/explain_pending.sql
+--! Included operate/check_invariants.sql
+-- An fsck for the engine: what must always be true, checked in one snapshot, at any time, in production too. No row is
+-- good news; each row names an invariant that is broken and where (at most twenty for each).
+--
+-- All places are read, and the newest `bodies` jobs with their events (null reads all of them): a few seconds a million.
+-- Reads only.
+--
+-- It is stable on purpose: all its statements then see the one snapshot of the caller's.
+create function fencepost.check_invariants(bodies bigint default 1000000)
+returns table (invariant text, detail text)
+language plpgsql
+stable
+security definer
+set search_path = fencepost_private, pg_temp
+set jit = off
+as $$
+declare
+  v_first bigint := coalesce(greatest(0, last_id('job') - check_invariants.bodies), 0);
+begin
+  return query select c.invariant, c.detail from check_places(v_first) as c;
+  return query select c.invariant, c.detail from check_attempts(v_first) as c;
+  return query select c.invariant, c.detail from check_registers() as c;
+end
+$$;
+comment on function fencepost.check_invariants(bigint) is 'What must always be true and is not: no row means healthy. Reads all places and the newest bodies (null: all), in one snapshot.';
+
+-- Where jobs stand: each in exactly one place, or ended by exactly one event.
+create function fencepost_private.check_places(p_first bigint)
+returns table (invariant text, detail text)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return query
+  select 'a job is in one place', format('job %s is in %s', p.id, string_agg(p.place, ', '))
+  from held_places() p group by p.id having count(*) > 1 order by p.id limit 20;
+
+  return query
+  select 'a job that has ended is in no place', format('job %s has %s and is in %s', p.id, e.kind, p.place)
+  from held_places() p join event e on e.job_id = p.id
+  where e.kind in ('job.completed', 'job.cancelled', 'job.discarded') order by p.id limit 20;
+
+  return query
+  select 'a job in a place has a body', format('job %s is in %s', p.id, p.place)
+  from held_places() p where not exists (select from job b where b.id = p.id) order by p.id limit 20;
+
+  return query
+  select 'a place names a lane', format('job %s in %s names lane %s', p.id, p.place, p.lane_id)
+  from held_places() p where not exists (select from lane l where l.lane_id = p.lane_id) order by p.id limit 20;
+
+  return query
+  select 'a job is in a place or has ended', format('job %s is nowhere', b.id)
+  from job b
+  where b.id > p_first
+    and not exists (select from held_places() p where p.id = b.id)
+    and not exists (select from event e where e.job_id = b.id and e.kind in ('job.completed', 'job.cancelled', 'job.discarded'))
+  order by b.id limit 20;
+
+  return query
+  select 'a job ends once', format('job %s has %s', e.job_id, string_agg(e.kind::text, ', ' order by e.id))
+  from event e
+  where e.job_id > p_first and e.kind in ('job.completed', 'job.cancelled', 'job.discarded')
+  group by e.job_id having count(*) > 1 order by e.job_id limit 20;
+
+  return query
+  select 'no claim misses a ready job', format('job %s lies below the watermark of lane %s', u.id, u.lane_id)
+  from unreachable_ready() u order by u.id limit 20;
+end
+$$;
+comment on function fencepost_private.check_places(bigint) is 'check_invariants, of places.';
+
+-- The rows of all places.
+create function fencepost_private.held_places()
+returns table (place text, id bigint, lane_id int, attempts int, token int)
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+  select 'ready', r.id, r.lane_id, r.attempts, r.token from ready r
+  union all select 'delayed', d.id, d.lane_id, d.attempts, d.token from delayed d
+  union all select 'parked', p.id, p.lane_id, p.attempts, p.token from parked p
+  union all select 'suspended', s.id, s.lane_id, s.attempts, s.token from suspended s
+  union all select 'lease', l.id, l.lane_id, l.attempts, l.token from lease l
+  union all select 'dead_letter', z.id, z.lane_id, z.attempts, z.token from dead_letter z
+$$;
+comment on function fencepost_private.held_places() is 'Every job that is alive or dead-lettered, with the place that holds it.';
+
+-- Tokens and attempts: the places agree with the log.
+create function fencepost_private.check_attempts(p_first bigint)
+returns table (invariant text, detail text)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return query
+  select 'an attempt ends once', format('attempt of job %s under token %s has %s', e.job_id, e.token, string_agg(e.kind::text, ', ' order by e.id))
+  from event e where e.job_id > p_first and e.outcome is not null
+  group by e.job_id, e.token having count(*) > 1 order by e.job_id limit 20;
+
+  -- the fold of a job's events says what its place must carry
+  return query
+  with last_event as materialized (
+    select distinct on (e.job_id) e.job_id, e.kind, e.token,
+           case e.kind when 'job.retry_scheduled' then e.attempt when 'job.dead_lettered' then e.attempt when 'job.replayed' then 0 else e.attempt - 1 end as attempts
+    from event e
+    where e.job_id > p_first and e.kind in ('job.retry_scheduled', 'job.released', 'job.suspended', 'job.dead_lettered', 'job.replayed')
+    order by e.job_id, e.id desc
+  ), folded as (
+    select p.place, p.id, p.attempts, p.token, coalesce(l.kind::text, 'no attempt') as last,
+           coalesce(l.attempts, 0) + case p.place when 'lease' then 1 else 0 end as due_attempts,
+           coalesce(l.token, 0) + case p.place when 'lease' then 1 else 0 end as due_token,
+           (p.place = 'dead_letter') = (l.kind is not distinct from 'job.dead_lettered') as is_there
+    from held_places() p left join last_event l on l.job_id = p.id
+    where p.id > p_first
+  )
+  select 'places agree with the log', format('job %s is in %s with attempts %s, token %s; after %s they would be %s and %s', f.id, f.place, f.attempts, f.token, f.last, f.due_attempts, f.due_token)
+  from folded f
+  where not f.is_there or f.attempts <> f.due_attempts or f.token <> f.due_token
+  order by f.id limit 20;
+
+  return query
+  select 'a lease belongs to a worker', format('job %s is leased to worker %s, which is %s', l.id, l.worker_id, case when w.worker_id is null then 'unknown' else 'closed' end)
+  from lease l left join worker w on w.worker_id = l.worker_id
+  where w.worker_id is null or w.swept
+  order by l.id limit 20;
+end
+$$;
+comment on function fencepost_private.check_attempts(bigint) is 'check_invariants, of attempts and leases.';
+
+-- Counters and keys.
+create function fencepost_private.check_registers()
+returns table (invariant text, detail text)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return query
+  with counted as (
+    select l.type_id, count(*) filter (where p.place = 'ready') as ready, count(*) filter (where p.place = 'delayed') as delayed,
+           count(*) filter (where p.place = 'parked') as parked, count(*) filter (where p.place = 'lease') as running,
+           count(*) filter (where p.place = 'suspended') as waiting, count(*) filter (where p.place = 'dead_letter') as dead_letter
+    from held_places() p join lane l on l.lane_id = p.lane_id group by l.type_id
+  )
+  select 'counters agree with the places', format('type %s: counters say %s, the places hold %s', t.type,
+           row(d.ready, d.delayed, d.parked, d.running, d.waiting, d.dead_letter),
+           row(coalesce(c.ready, 0), coalesce(c.delayed, 0), coalesce(c.parked, 0), coalesce(c.running, 0), coalesce(c.waiting, 0), coalesce(c.dead_letter, 0)))
+  from depth() d
+  join job_type t on t.type_id = d.type_id
+  left join counted c on c.type_id = d.type_id
+  where (d.ready, d.delayed, d.parked, d.running, d.waiting, d.dead_letter)
+     is distinct from (coalesce(c.ready, 0), coalesce(c.delayed, 0), coalesce(c.parked, 0), coalesce(c.running, 0), coalesce(c.waiting, 0), coalesce(c.dead_letter, 0))
+  order by t.type limit 20;
+
+  return query
+  select 'an idempotency key names its job', format('key %s of type %s names job %s', quote_literal(k.key), t.type, k.job_id)
+  from idempotency_key k
+  join job_type t on t.type_id = k.type_id
+  left join job b on b.id = k.job_id
+  where b.idempotency_key is distinct from k.key or b.tenant <> k.tenant
+  order by k.job_id limit 20;
+
+  return query
+  select 'transaction numbers are this server''s', 'rows carry numbers that it has not reached: call fencepost.after_restore()'
+  where is_restored();
+end
+$$;
+comment on function fencepost_private.check_registers() is 'check_invariants, of counters and keys.';
+--! EndIncluded operate/check_invariants.sql
+--! Included operate/after_restore.sql
+-- To be called once after a *logical* restore (pg_dump, pg_restore) into another server, whose transaction numbers may
+-- be lower than those that rows carry; maintain() and doctor() say so. Physical copies, promotion and pg_upgrade need
+-- nothing. Stop all workers first.
+--
+-- Ready jobs are renumbered in their order, as finely as the numbers of this server allow; watermarks are void; the
+-- counters are counted anew.
+-- Returns what it did; no row when there is nothing to mend.
+-- Locks: maintain()'s lock, then all places and registers, until commit. Errors: JE003 outside READ COMMITTED.
+create function fencepost.after_restore()
+returns table (step text, done bigint)
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_xmin bigint;
+  v_low  bigint;
+  v_high bigint;
+begin
+  perform check_read_committed('after_restore()');
+  perform pg_advisory_xact_lock(lock_housekeeping(), 1);
+  lock table ready, delayed, parked, lease, suspended, dead_letter, depth_delta, depth_base, outcome_base, lane_hint in access exclusive mode;
+  if not is_restored() then
+    return;
+  end if;
+  v_xmin := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;      -- all transactions below have ended
+
+  -- the events that were not counted yet, while they have the numbers of the other server
+  perform count_outcomes(coalesce(b.x, 0), coalesce(b.xip, '{}'), 9223372036854775807, '{}')
+  from (select 1) as one left join outcome_base b on true;
+  delete from outcome_base;
+  insert into outcome_base (x, xip) select f.xmax, f.xip from in_flight() f;
+
+  delete from lane_hint;
+  step := 'watermarks voided';
+  get diagnostics done = row_count;
+  return next;
+
+  -- onto the numbers from 3 to below v_xmin, in order
+  select min(r.xid), max(r.xid) into v_low, v_high from ready r;
+  update ready r set xid = 3 + floor((r.xid - v_low)::numeric * (v_xmin - 3) / (v_high - v_low + 1))::bigint;
+  step := 'ready jobs renumbered';
+  get diagnostics done = row_count;
+  return next;
+
+  update event e set xid = v_xmin - 1 where e.xid >= v_xmin;
+  step := 'events renumbered';
+  get diagnostics done = row_count;
+  return next;
+
+  -- what is left of the deltas is what the bases have not counted
+  with deltas as (
+    delete from depth_delta returning type_id, enqueued
+  ), bases as (
+    delete from depth_base returning type_id, seq, enqueued
+  ), ever as (
+    select t.type_id,
+           coalesce((select b.enqueued from bases b where b.type_id = t.type_id order by b.seq desc limit 1), 0)
+             + coalesce((select sum(d.enqueued) from deltas d where d.type_id = t.type_id), 0) as enqueued
+    from job_type t
+  )
+  insert into depth_base (type_id, x, xip, ready, delayed, parked, running, waiting, dead_letter, enqueued)
+  select e.type_id, f.xmax, f.xip,
+         count(*) filter (where p.place = 'ready'), count(*) filter (where p.place = 'delayed'), count(*) filter (where p.place = 'parked'),
+         count(*) filter (where p.place = 'lease'), count(*) filter (where p.place = 'suspended'), count(*) filter (where p.place = 'dead_letter'),
+         e.enqueued
+  from ever e
+  cross join in_flight() f
+  left join lane l on l.type_id = e.type_id
+  left join held_places() p on p.lane_id = l.lane_id
+  group by e.type_id, e.enqueued, f.xmax, f.xip;
+  step := 'counters counted anew';
+  get diagnostics done = row_count;
+  return next;
+
+  insert into event (xid, at, kind, actor, data)
+  values (xid(), fencepost_private.now(), 'operator.restored', actor(), jsonb_build_object('lowest', v_low, 'highest', v_high, 'renumbered_below', v_xmin));
+end
+$$;
+comment on function fencepost.after_restore() is 'Mends transaction numbers after a logical restore into another server; nothing to do otherwise. Stop all workers first. Raises JE003.';
+--! EndIncluded operate/after_restore.sql
+--! Included operate/doctor.sql
+-- What is wrong or about to go wrong, why it matters, and what mends it. Changes nothing.
+--   severity  error: work stops, or will soon · warning: look at it today · info: good to know
+--   finding   what was found, with names and numbers
+--   why       what comes of it
+--   remedy    what mends it: mostly a statement
+--   topic     a word, for programs
+-- Some findings need the role pg_monitor, to see other sessions; without it, it says so.
+create function fencepost.doctor()
+returns table (severity text, finding text, why text, remedy text, topic text)
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+set jit = off
+as $$
+declare
+  v_now timestamptz := fencepost_private.now();
+begin
+  return query
+  select d.severity, d.finding, d.why, d.remedy, d.topic
+  from (
+    select f.* from doctor_work(v_now) as f
+    union all select f.* from doctor_housekeeping(v_now) as f
+    union all select f.* from doctor_sessions() as f
+    union all select f.* from doctor_server() as f
+  ) as d
+  order by array_position(array['error', 'warning', 'info'], d.severity), d.topic, d.finding;
+end
+$$;
+comment on function fencepost.doctor() is 'What is wrong or about to go wrong, why it matters and what mends it; changes nothing.';
+--! EndIncluded operate/doctor.sql
+--! Included operate/doctor_work.sql
+-- doctor, of types, jobs and workers.
+create function fencepost_private.doctor_work(p_now timestamptz)
+returns table (severity text, finding text, why text, remedy text, topic text)
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return query
+  with stats as materialized (select i.* from fencepost.stats() i)
+  select 'warning', format('jobs of type %s wait (%s of them) and no live worker claims it%s', s.type, s.pending,
+           ': the oldest for ' || round(s.oldest_ready_seconds) || ' s'),
+         'They wait for ever.',
+         coalesce((select 'A worker claims ' || quote_literal(n.type) || ': is one of the names misspelt? '
+                   from (select distinct u.type from worker w cross join unnest(w.types) as u(type) where w.status = 'active') as n
+                   where did_you_mean(n.type, array[s.type]) is not null and n.type <> s.type limit 1), '')
+           || format('Start a worker for %s, or cancel the jobs.', s.type), 'no_worker'
+  from stats s where s.pending > 0 and s.workers = 0 and not s.paused
+  union all
+  select 'warning', format('ready jobs of type %s have waited up to %s s', s.type, round(s.oldest_ready_seconds)),
+         'Work comes in faster than it is done, or its workers are stuck.',
+         'Add workers, or look at what they run: select * from fencepost.leases.', 'slow'
+  from stats s where s.oldest_ready_seconds > 600 and s.workers > 0 and not s.paused
+  union all
+  select 'info', format('type %s is paused%s%s; %s of its jobs wait', s.type, ' by ' || p.paused_by || ' since ' || p.paused_at, ' (' || p.reason || ')', s.pending),
+         'Its jobs are not claimed.', format('select fencepost.resume_type(%L);', s.type), 'paused'
+  from stats s
+  join job_type t on t.type = s.type
+  left join type_pause p on p.type_id = t.type_id
+  where s.paused
+  union all
+  select 'warning', format('type %s has %s dead letters (it alerts at %s)', s.type, s.dead_letter, s.dead_letter_alert),
+         'Each is work that nobody has done.',
+         format('select * from fencepost.dead_letter where type = %L; then fencepost.replay_matching() or fencepost.discard_matching().', s.type), 'dead_letters'
+  from stats s where s.dead_letter >= s.dead_letter_alert
+  union all
+  select 'warning', format('the queue of type %s is full: %s wait of at most %s', s.type, s.pending, s.max_pending),
+         'Enqueues are refused with JE007.', format('Add workers, or select fencepost.configure_type(%L, max_pending => …);', s.type), 'full'
+  from stats s where s.pending >= s.max_pending
+  union all
+  select 'info', format('type %s refuses enqueues', s.type), 'Producers get JE007.', format('select fencepost.configure_type(%L, accept => true);', s.type), 'closed'
+  from stats s where not s.accept;
+
+  return query
+  select 'info', format('worker %s claims type %s, which nobody has ever enqueued', min(w.name), u.type),
+         'Harmless, unless the name is misspelt.',
+         coalesce(did_you_mean(u.type, array(select t.type from job_type t where t.type <> u.type limit 1000)), '') || 'Compare it with select type from fencepost.types.', 'unknown_type'
+  from worker w
+  cross join unnest(w.types) as u(type)
+  where w.status in ('active', 'draining')
+    and not exists (select from job_type t cross join depth(t.type_id) d where t.type = u.type and d.enqueued > 0)
+  group by u.type;
+
+  return query
+  select 'warning', format('%s workers were lost in the last hour, the last one %s at %s', count(*), (array_agg(w.name order by w.ended_at desc))[1], max(w.ended_at)),
+         'Their attempts ended as lease_expired and count; what they were doing runs again.', 'Look at why they fell silent: memory, crashes, a blocked event loop, a network cut.', 'lost_workers'
+  from worker w where w.status = 'lost' and w.ended_at > p_now - interval '1 hour'
+  having count(*) > 0
+  union all
+  select 'warning', format('worker %s (%s) is %s since %s and its jobs are not taken back yet', w.name, w.worker_id, w.status, w.ended_at),
+         'They wait for maintain().', 'Let maintain() run each second.', 'unswept'
+  from worker w
+  where w.status in ('lost', 'stopped') and not w.swept and w.ended_at < p_now - interval '5 minutes';
+end
+$$;
+comment on function fencepost_private.doctor_work(timestamptz) is 'doctor, of types, jobs and workers.';
+--! EndIncluded operate/doctor_work.sql
+--! Included operate/doctor_housekeeping.sql
+-- doctor, of housekeeping, partitions and the schema.
+create function fencepost_private.doctor_housekeeping(p_now timestamptz)
+returns table (severity text, finding text, why text, remedy text, topic text)
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if is_restored() then
+    return query select 'error', 'this database was restored from a dump into a server whose transaction numbers are lower',
+      'Claims may miss jobs, and housekeeping refuses to run.', 'Stop all workers, then: select * from fencepost.after_restore();', 'restored';
+  end if;
+
+  return query
+  select 'warning', case when m.last_at is null then 'maintain() has never run' else format('maintain() last ran at %s', m.last_at) end,
+         'Delayed jobs, retries and the work of lost workers wait for it.',
+         'A running worker calls it each second. Without workers: select * from fencepost.maintain(); from a scheduler.', 'maintain'
+  from maintain_step m
+  where m.step = 'create_partitions' and coalesce(m.last_at, '-infinity') < p_now - interval '3 minutes'
+  union all
+  select case when m.failures >= 20 then 'error' else 'warning' end, format('the step %s of maintain() failed %s times in a row: %s', m.step, m.failures, m.error),
+         'What it does is not done.',
+         case when m.error like '55P03%' then 'It waits for a lock of 20 ms on a whole table: some transaction holds it open all the time. See the findings on sessions.'
+              else 'Mend what the error says; the step goes on by itself.' end, 'maintain_failing'
+  from maintain_step m where m.failures >= 3
+  union all
+  select 'warning', 'delayed jobs are due and not promoted: the first since ' || d.available_at, 'They start late.', 'Let maintain() run each second.', 'unpromoted'
+  from (select i.available_at from delayed i order by i.available_at limit 1) as d where d.available_at < p_now - interval '1 minute';
+
+  return query
+  select 'error', format('%s ids are left in the partitions of %s', greatest(p.end_id - p.last_id, 0), p.parent),
+         'Enqueues and completions fail when they run out.',
+         'select fencepost_private.create_partitions(); if it returns 0, a session holds a lock on the table or the owner may not create tables.', 'partitions'
+  from (
+    select t.parent, last_id(t.parent) as last_id, coalesce(max(p.end_id), 0) as end_id
+    from (values ('job'), ('event')) as t(parent)
+    left join lateral partitions(t.parent) p on true
+    group by t.parent
+  ) as p
+  where p.end_id - p.last_id < 500000
+  union all
+  select 'info', format('%s has %s partitions', p.parent, p.partitions), 'Each is looked at by every plan; above thirty or so, the first claims of a session are slow.',
+         'Shorten keep_finished, or decide about old dead letters and delayed jobs: they hold their partition.', 'many_partitions'
+  from (
+    select t.parent, count(*) as partitions from (values ('job'), ('event')) as t(parent) cross join lateral partitions(t.parent) p group by t.parent
+  ) as p
+  where p.partitions > 24;
+
+  return query
+  select 'info', coalesce('schema version ' || m.number || ' (' || m.name || '), applied at ' || m.applied_at, 'the schema was installed without recording a version'),
+         'Clients and schema must fit each other.', 'fencepost migrate brings it up to date.', 'version'
+  from (select 1) as one left join (select i.number, i.name, i.applied_at from migration i order by i.number desc limit 1) as m on true;
+end
+$$;
+comment on function fencepost_private.doctor_housekeeping(timestamptz) is 'doctor, of housekeeping, partitions and the schema.';
+--! EndIncluded operate/doctor_housekeeping.sql
+--! Included operate/doctor_server.sql
+-- doctor, of sessions: who keeps dead rows alive (for longer than p_snapshot), who holds claims open (p_claim).
+create function fencepost_private.doctor_sessions(p_snapshot interval default '5 minutes', p_claim interval default '10 seconds')
+returns table (severity text, finding text, why text, remedy text, topic text)
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_why constant text := 'Dead rows of the whole database pile up behind it. Claims stay fast, but tables grow, and other queues and reports slow down.';
+begin
+  return query
+  select case when a.age > interval '1 hour' then 'error' else 'warning' end,
+         format('session %s (%s, %s) has held a transaction open for %s', a.pid, coalesce(nullif(a.application_name, ''), 'no name'), a.state, date_trunc('second', a.age)),
+         v_why, format('End it: select pg_terminate_backend(%s); and set idle_in_transaction_session_timeout.', a.pid), 'held_snapshot'
+  from (
+    select s.pid, s.application_name, s.state, clock_timestamp() - s.xact_start as age
+    from pg_stat_activity s
+    where s.backend_type = 'client backend' and s.pid <> pg_backend_pid()
+      and (s.backend_xmin is not null or s.backend_xid is not null) and s.xact_start < clock_timestamp() - p_snapshot
+  ) as a
+  union all
+  select 'warning', format('the prepared transaction %s of %s is open since %s', quote_literal(p.gid), p.owner, p.prepared), v_why,
+         format('commit prepared %L; or rollback prepared %L;', p.gid, p.gid), 'held_snapshot'
+  from pg_prepared_xacts p where p.prepared < clock_timestamp() - p_snapshot
+  union all
+  select 'warning', format('replication slot %s holds back transaction %s (%s transactions behind)', r.slot_name, r.xmin, age(r.xmin)), v_why,
+         format('Let its consumer catch up, or select pg_drop_replication_slot(%L);', r.slot_name), 'held_snapshot'
+  from (select s.slot_name, coalesce(s.xmin, s.catalog_xmin) as xmin from pg_replication_slots s where s.xmin is not null) as r
+  where age(r.xmin) > 100000
+  union all
+  select 'warning', format('standby %s holds back transaction %s by hot_standby_feedback (%s transactions behind)', r.application_name, r.backend_xmin, age(r.backend_xmin)), v_why,
+         'End the long query on the standby.', 'held_snapshot'
+  from pg_stat_replication r where age(r.backend_xmin) > 100000;
+
+  return query
+  select 'warning', format('session %s has kept its claim of type %s open for %s', k.pid, t.type, date_trunc('second', clock_timestamp() - a.xact_start)),
+         'The type has max_running, so its claims are taken in turn: nobody else can claim it meanwhile.',
+         format('Commit right after a claim. To end it: select pg_terminate_backend(%s);', k.pid), 'claim_open'
+  from pg_locks k
+  join job_type t on t.type_id::oid = k.objid
+  join pg_stat_activity a on a.pid = k.pid
+  where k.locktype = 'advisory' and k.granted and k.classid = lock_type()::oid and k.objsubid = 2 and k.pid <> pg_backend_pid()
+    and k.database = (select d.oid from pg_database d where d.datname = current_database())
+    and a.xact_start < clock_timestamp() - p_claim;
+
+  if not pg_has_role('pg_read_all_stats', 'usage') then
+    return query select 'info', format('the role %s cannot see what other sessions do', current_user), 'Held snapshots of other roles go unnoticed.',
+      format('grant pg_monitor to %I;', current_user), 'blind';
+  end if;
+end
+$$;
+comment on function fencepost_private.doctor_sessions(interval, interval) is 'doctor, of sessions that hold snapshots or claims.';
+
+-- doctor, of the server's and the tables' settings.
+create function fencepost_private.doctor_server()
+returns table (severity text, finding text, why text, remedy text, topic text)
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return query
+  select 'warning', format('%s of table %s is %s, and ships as %s', w.name, w.tab, coalesce(o.option_value, 'not set'), w.value),
+         'The hot tables are small only while they are vacuumed often.', format('alter table fencepost_private.%I set (%s = %s);', w.tab, w.name, w.value), 'autovacuum'
+  from (values
+    ('ready', 'autovacuum_vacuum_scale_factor', '0'), ('ready', 'autovacuum_vacuum_threshold', '5000'), ('ready', 'autovacuum_vacuum_cost_delay', '0'),
+    ('lease', 'autovacuum_vacuum_scale_factor', '0'), ('lease', 'autovacuum_vacuum_threshold', '5000'), ('lease', 'autovacuum_vacuum_cost_delay', '0'),
+    ('lease', 'fillfactor', '80'),
+    ('depth_delta', 'autovacuum_vacuum_scale_factor', '0'), ('depth_delta', 'autovacuum_vacuum_threshold', '5000'),
+    ('delayed', 'autovacuum_vacuum_threshold', '5000'), ('lane_hint', 'autovacuum_vacuum_threshold', '1000')
+  ) as w(tab, name, value)
+  left join pg_class c on c.relnamespace = 'fencepost_private'::regnamespace and c.relname = w.tab
+  left join lateral (select i.option_value from pg_options_to_table(c.reloptions) i where i.option_name = w.name) as o on true
+  where o.option_value is distinct from w.value
+  union all
+  select 'error', format('autovacuum is disabled for table %s', c.relname), 'It grows without bound, and so does the cost of claims.',
+         format('alter table fencepost_private.%I reset (autovacuum_enabled);', c.relname), 'autovacuum'
+  from pg_class c cross join lateral pg_options_to_table(c.reloptions) o
+  where c.relnamespace = 'fencepost_private'::regnamespace and o.option_name = 'autovacuum_enabled' and lower(o.option_value) in ('false', 'off', 'no', '0', 'f', 'n')
+  union all
+  select 'error', format('%s is off', s.name), 'The hot tables grow without bound, and so does the cost of claims.', format('alter system set %I = on; select pg_reload_conf();', s.name), 'autovacuum'
+  from pg_settings s where s.name in ('autovacuum', 'track_counts') and s.setting = 'off'
+  union all
+  select 'warning', format('%s is off', s.name), 'After a crash of the machine the database may be lost or corrupt, and the jobs with it.',
+         format('alter system set %I = on; and restart the server.', s.name), 'durability'
+  from pg_settings s where s.name in ('fsync', 'full_page_writes') and s.setting = 'off'
+  union all
+  select 'info', 'synchronous_commit is off', 'The last instant of enqueues and completions before a crash may be lost. Claims are synchronous all the same.',
+         'Leave it on where each enqueue must last.', 'durability'
+  from pg_settings s where s.name = 'synchronous_commit' and s.setting = 'off'
+  union all
+  select case when u.used > 0.5 then 'error' else 'warning' end, format('the queue of notifications is %s%% full', round(u.used::numeric * 100)),
+         'Some session listens and never reads. When it is full, every commit with a notification fails.',
+         'End the listening session that is idle in a transaction: see pg_stat_activity.', 'notifications'
+  from pg_notification_queue_usage() as u(used) where u.used > 0.1;
+end
+$$;
+comment on function fencepost_private.doctor_server() is 'doctor, of the settings of server and tables.';
+--! EndIncluded operate/doctor_server.sql

@@ -1,10 +1,10 @@
 -- Takes work: up to `max` jobs of these types, highest priority first, then oldest first.
 --
 -- A worker is known by its name. An unknown name is registered, and so is one that was lost: its old jobs are then
--- not its own any more. Call heartbeat() at least every third of the ttl while jobs run, or give a ttl that is some
+-- not its own any more. Sessions that claim under one name at once are one worker. Call heartbeat() at least every third of the ttl while jobs run, or give a ttl that is some
 -- seconds longer than any job takes. Types that nobody has enqueued yet simply have no jobs.
 --
--- Locks: none that it waits for, but the worker's own row when a heartbeat is due. Errors: JE003; JE010 only if the name
+-- Locks: none that it waits for, but a session that is registering the same name. Errors: JE003; JE010 only if the name
 -- is lost again and again while it claims (a lost worker starts anew).
 create function fencepost.claim(worker text, types text[], max int default 1, ttl interval default null)
 returns table (job_id bigint, token int, type text, attempt int, max_attempts int, payload jsonb, headers jsonb, priority int,
@@ -21,6 +21,7 @@ declare
   v_status worker_status;
 begin
   perform check_claim(claim.types, claim.max);
+  perform check_worker(claim.worker, coalesce(claim.ttl, interval '30 seconds'));
   -- Again when it was lost, or said goodbye, while we looked. A claim is a sign of life, written each second at most:
   -- a worker that never calls heartbeat() has its whole ttl for a job, less that second.
   for v_try in 1..3 loop
@@ -29,7 +30,7 @@ begin
     where w.name = claim.worker and w.status in ('active', 'draining')
     order by w.worker_id desc limit 1;
     if not found then
-      v_id := fencepost.register_worker(claim.worker, types => claim.types, ttl => coalesce(claim.ttl, interval '30 seconds'));
+      v_id := add_worker(claim.worker, '', 0, claim.types, coalesce(claim.ttl, interval '30 seconds'), current_tenant(), null, v_now);
     else
       v_id := v_worker.worker_id;
       -- types are added as they come and told anew with each heartbeat: a row that is written often costs all who read it
@@ -38,7 +39,8 @@ begin
         set heartbeat_at = v_now, suspect_at = null, returned_at = case when w.heartbeat_at < v_now - w.ttl then v_now else w.returned_at end,
             ttl = coalesce(claim.ttl, w.ttl),
             types = case when v_worker.is_due then claim.types else array(select unnest(w.types) union select unnest(claim.types)) end
-        where w.worker_id = v_id and w.status in ('active', 'draining');
+        where w.worker_id = (select p.worker_id from worker p where p.worker_id = v_id and p.status in ('active', 'draining')
+                             for no key update skip locked);   -- else somebody writes it now
       end if;
     end if;
     v_status := status_for_claim(v_id);

@@ -3,7 +3,7 @@
 -- nothing. Stop all workers first.
 --
 -- Ready jobs are renumbered in their order, as finely as the numbers of this server allow; watermarks are void; the
--- counters are counted anew. Totals of outcomes may miss what happened just before the dump.
+-- counters are counted anew.
 -- Returns what it did; no row when there is nothing to mend.
 -- Locks: maintain()'s lock, then all places and registers, until commit. Errors: JE003 outside READ COMMITTED.
 create function fencepost.after_restore()
@@ -26,6 +26,12 @@ begin
     return;
   end if;
   v_xmin := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;      -- all transactions below have ended
+
+  -- the events that were not counted yet, while they have the numbers of the other server
+  perform count_outcomes(coalesce(b.x, 0), coalesce(b.xip, '{}'), 9223372036854775807, '{}')
+  from (select 1) as one left join outcome_base b on true;
+  delete from outcome_base;
+  insert into outcome_base (x, xip) select f.xmax, f.xip from in_flight() f;
 
   delete from lane_hint;
   step := 'watermarks voided';
@@ -68,9 +74,6 @@ begin
   step := 'counters counted anew';
   get diagnostics done = row_count;
   return next;
-
-  delete from outcome_base;
-  insert into outcome_base (x, xip) select f.xmax, f.xip from in_flight() f;
 
   insert into event (xid, at, kind, actor, data)
   values (xid(), fencepost_private.now(), 'operator.restored', actor(), jsonb_build_object('lowest', v_low, 'highest', v_high, 'renumbered_below', v_xmin));

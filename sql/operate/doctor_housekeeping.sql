@@ -16,7 +16,7 @@ begin
          'Delayed jobs, retries and the work of lost workers wait for it.',
          'A running worker calls it each second. Without workers: select * from fencepost.maintain(); from a scheduler.', 'maintain'
   from maintain_step m
-  where m.step = 'create_partitions' and coalesce(m.last_at, '-infinity') < p_now - interval '1 minute'
+  where m.step = 'create_partitions' and coalesce(m.last_at, '-infinity') < p_now - interval '3 minutes'
   union all
   select case when m.failures >= 20 then 'error' else 'warning' end, format('the step %s of maintain() failed %s times in a row: %s', m.step, m.failures, m.error),
          'What it does is not done.',

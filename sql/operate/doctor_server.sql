@@ -1,5 +1,5 @@
--- doctor, of sessions: who keeps dead rows alive, who holds claims open.
-create function fencepost_private.doctor_sessions()
+-- doctor, of sessions: who keeps dead rows alive (for longer than p_snapshot), who holds claims open (p_claim).
+create function fencepost_private.doctor_sessions(p_snapshot interval default '5 minutes', p_claim interval default '10 seconds')
 returns table (severity text, finding text, why text, remedy text, topic text)
 language plpgsql
 volatile
@@ -16,12 +16,12 @@ begin
     select s.pid, s.application_name, s.state, clock_timestamp() - s.xact_start as age
     from pg_stat_activity s
     where s.backend_type = 'client backend' and s.pid <> pg_backend_pid()
-      and (s.backend_xmin is not null or s.backend_xid is not null) and s.xact_start < clock_timestamp() - interval '5 minutes'
+      and (s.backend_xmin is not null or s.backend_xid is not null) and s.xact_start < clock_timestamp() - p_snapshot
   ) as a
   union all
   select 'warning', format('the prepared transaction %s of %s is open since %s', quote_literal(p.gid), p.owner, p.prepared), v_why,
          format('commit prepared %L; or rollback prepared %L;', p.gid, p.gid), 'held_snapshot'
-  from pg_prepared_xacts p where p.prepared < clock_timestamp() - interval '5 minutes'
+  from pg_prepared_xacts p where p.prepared < clock_timestamp() - p_snapshot
   union all
   select 'warning', format('replication slot %s holds back transaction %s (%s transactions behind)', r.slot_name, r.xmin, age(r.xmin)), v_why,
          format('Let its consumer catch up, or select pg_drop_replication_slot(%L);', r.slot_name), 'held_snapshot'
@@ -41,7 +41,7 @@ begin
   join pg_stat_activity a on a.pid = k.pid
   where k.locktype = 'advisory' and k.granted and k.classid = lock_type()::oid and k.objsubid = 2 and k.pid <> pg_backend_pid()
     and k.database = (select d.oid from pg_database d where d.datname = current_database())
-    and a.xact_start < clock_timestamp() - interval '10 seconds';
+    and a.xact_start < clock_timestamp() - p_claim;
 
   if not pg_has_role('pg_read_all_stats', 'usage') then
     return query select 'info', format('the role %s cannot see what other sessions do', current_user), 'Held snapshots of other roles go unnoticed.',
@@ -49,7 +49,7 @@ begin
   end if;
 end
 $$;
-comment on function fencepost_private.doctor_sessions() is 'doctor, of sessions that hold snapshots or claims.';
+comment on function fencepost_private.doctor_sessions(interval, interval) is 'doctor, of sessions that hold snapshots or claims.';
 
 -- doctor, of the server's and the tables' settings.
 create function fencepost_private.doctor_server()

@@ -51,7 +51,8 @@ $$;
 comment on function fencepost_private.due_partition() is 'The oldest partition of job that may be dropped; nulls when there is none.';
 
 -- Drops one partition, of job or else of event. Returns how many were dropped.
--- Locks: the parent table, ACCESS EXCLUSIVE, for at most 20 ms of waiting; then it raises lock_not_available.
+-- Locks: the parent table and the partition, ACCESS EXCLUSIVE, for at most 20 ms of waiting; then it raises
+-- lock_not_available. The other partitions are not touched: a vacuum of one of them does not stop it.
 create function fencepost_private.drop_partition()
 returns bigint
 language plpgsql
@@ -68,7 +69,7 @@ begin
       delete from partition_fate f where f.partition = v_due.name;
       return 0;
     end if;
-    lock table job in access exclusive mode;
+    lock table only job in access exclusive mode;
     if is_inhabited(v_due.first_id, v_due.end_id) then     -- a new statement, after the lock
       raise exception 'a job of partition % came back to life', v_due.name;
     end if;
@@ -79,7 +80,7 @@ begin
 
   for v_due in select p.* from partitions('event') p where p.end_id <= last_id('event') order by p.first_id loop
     if is_spent(v_due.first_id, v_due.end_id) then
-      lock table event in access exclusive mode;
+      lock table only event in access exclusive mode;
       execute format('drop table fencepost_private.%I', v_due.name);
       return 1;
     end if;

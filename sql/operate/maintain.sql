@@ -1,14 +1,16 @@
 -- All housekeeping, in small bounded steps: promotes delayed jobs, takes back the work of lost workers, resumes what
 -- is due, folds counters, removes what is old, keeps partitions ahead. Any worker calls it each second; a scheduler or
--- a person may. It costs next to nothing when there is nothing to do, and writes nothing then, but for a mark every
--- few seconds.
+-- a person may. It costs next to nothing when there is nothing to do, and writes nothing then, but for a mark each
+-- minute.
 --
 -- The steps are the rows of maintain_step. One that fails does not stop the others: its error is shown and the step
--- backs off. A step that changes tables (creating or dropping a partition) is the only one of its pass, so that its
--- locks last no longer than itself.
+-- backs off. Those that look for work once a minute or an hour run at every pass while they find some. A step that
+-- changes tables (creating or dropping a partition) is the only one of its pass, so that its locks last no longer
+-- than itself.
 --
 -- Returns what each step did, in rows or jobs; no row at all when another maintain() is running.
--- Locks: the advisory lock (housekeeping, 1), tried; then as each step says. Call it in a transaction of its own.
+-- Locks: the advisory lock (housekeeping, 1), tried; then as each step says, none for longer than a second. Call it in
+-- a transaction of its own.
 -- Errors: JE003 outside READ COMMITTED; JE004 after a logical restore, until after_restore() was called.
 create function fencepost.maintain()
 returns table (step text, done bigint, error text)
@@ -16,6 +18,7 @@ language plpgsql
 volatile
 security definer
 set search_path = fencepost_private, pg_temp
+set lock_timeout = '1s'
 as $$
 #variable_conflict use_column
 declare
@@ -50,7 +53,7 @@ begin
       where m.step = v_step.step;
     elsif v_step.every > '0' or v_step.failures > 0 then
       update maintain_step m
-      set failures = 0, error = null, last_at = v_now, next_at = greatest(m.next_at, v_now + m.every)
+      set failures = 0, error = null, last_at = v_now, next_at = case when done > 0 then '-infinity' else v_now + m.every end
       where m.step = v_step.step;
     end if;
     exit when v_step.alone and done > 0;

@@ -63,7 +63,7 @@ comment on function fencepost_private.drain_partitions() is 'A step of maintain(
 
 -- Removes finished jobs, one by one, whose keep_finished has passed: walks the bodies by id, p_limit a call, from
 -- where it stopped, up to the first that is too young to have ended long enough ago. Then it rests for a hundredth of
--- the shortest keep_finished, between a second and an hour. Partitions that will soon be dropped whole are passed over.
+-- the shortest keep_finished, at most an hour. Partitions that will soon be dropped whole are passed over.
 -- Returns how many jobs it removed.
 create function fencepost_private.retire_jobs(p_limit int default 1000)
 returns bigint
@@ -78,7 +78,8 @@ set jit = off
 as $$
 declare
   v_now     timestamptz := fencepost_private.now();
-  v_from    bigint := (select m.position from maintain_step m where m.step = 'retire_jobs');
+  v_step    maintain_step;
+  v_from    bigint;
   v_least   interval := (select min(t.keep_finished) from job_type t);
   v_most    interval := longest_keep();
   v_skipped int8multirange;
@@ -86,8 +87,10 @@ declare
   v_looked  bigint;
   v_retired bigint;
 begin
-  if v_least is null then
-    return 0;      -- no type, no job
+  select m.* into v_step from maintain_step m where m.step = 'retire_jobs';
+  v_from := v_step.position;
+  if v_least is null or v_from = 0 and v_step.last_at > v_now - least(interval '1 hour', v_least / 100) then
+    return 0;      -- no type, hence no job; or it rests
   end if;
   select coalesce(range_agg(int8range(p.first_id, p.end_id)), '{}') into v_skipped
   from partitions('job') p
@@ -116,14 +119,9 @@ begin
   )
   select (select max(o.id) from old o), (select count(*) from old o where o.is_old), (select count(*) from retired) into v_last, v_looked, v_retired;
 
-  if v_looked = p_limit then
-    update maintain_step m set position = v_last where m.step = 'retire_jobs';
-  else
-    update maintain_step m
-    set position = 0,
-        next_at = v_now + greatest(interval '1 second', least(interval '1 hour', v_least / 100))
-    where m.step = 'retire_jobs';
-  end if;
+  update maintain_step m
+  set position = case when v_looked = p_limit then v_last else 0 end, last_at = v_now
+  where m.step = 'retire_jobs';
   return v_retired;
 end
 $$;

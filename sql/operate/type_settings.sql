@@ -186,9 +186,6 @@ begin
   if 'max_running' = any (v_changed) then
     perform wake(array[p_type.type_id]);
   end if;
-  if 'keep_finished' = any (v_changed) then
-    update maintain_step m set next_at = '-infinity' where m.step = 'retire_jobs' and m.next_at > v_now;
-  end if;
   return true;
 end
 $$;

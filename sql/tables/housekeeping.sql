@@ -15,7 +15,7 @@ comment on table fencepost_private.maintain_step is 'The steps of maintain(), in
 comment on column fencepost_private.maintain_step.step is 'Name of the step, as maintain() reports it.';
 comment on column fencepost_private.maintain_step.ordinal is 'Place in the order.';
 comment on column fencepost_private.maintain_step.call is 'The call: a private function that does a bounded amount of work and returns how much it did.';
-comment on column fencepost_private.maintain_step.every is 'How often it runs at most; 0 is every pass.';
+comment on column fencepost_private.maintain_step.every is 'How often it looks for work; 0 is every pass. While it finds some it runs at every pass.';
 comment on column fencepost_private.maintain_step.alone is 'True when it may change tables: a pass in which it did something does nothing else.';
 comment on column fencepost_private.maintain_step.next_at is 'When it is due again.';
 comment on column fencepost_private.maintain_step.last_at is 'When it last ran, for steps that do not run at every pass.';
@@ -24,8 +24,8 @@ comment on column fencepost_private.maintain_step.failures is 'How often in a ro
 comment on column fencepost_private.maintain_step.error is 'Its last error, while failures is above 0.';
 
 insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) values
-  ( 1, 'create_partitions', 'create_partitions()', '10 seconds', true),
-  ( 2, 'drop_partition',    'drop_partition()',    '30 seconds', true),
+  ( 1, 'create_partitions', 'create_partitions()', '1 minute',   true),
+  ( 2, 'drop_partition',    'drop_partition()',    '1 minute',   true),
   ( 3, 'mark_lost',         'mark_lost()',         '0',          false),
   ( 4, 'reclaim',           'reclaim(1000)',       '0',          false),
   ( 5, 'resume_due',        'resume_due(1000)',    '0',          false),
@@ -33,9 +33,9 @@ insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) 
   ( 7, 'refresh_idle_hints', 'refresh_idle_hints()', '0',        false),
   ( 8, 'fold_depth',        'fold_depth()',        '0',          false),
   ( 9, 'fold_outcomes',     'fold_outcomes()',     '0',          false),
-  (10, 'prune_hints',       'prune_hints()',       '10 seconds', false),
-  (11, 'drain_partitions',  'drain_partitions()',  '30 seconds', false),
-  (12, 'clear_partition',   'clear_partition()',   '10 seconds', false),
+  (10, 'prune_hints',       'prune_hints()',       '1 minute',   false),
+  (11, 'drain_partitions',  'drain_partitions()',  '1 minute',   false),
+  (12, 'clear_partition',   'clear_partition()',   '1 minute',   false),
   (13, 'retire_jobs',       'retire_jobs()',       '0',          false),
   (14, 'prune_minutes',     'prune_minutes()',     '1 hour',     false),
   (15, 'prune_workers',     'prune_workers()',     '1 hour',     false),

@@ -1,5 +1,5 @@
 -- Running attempts. leased_until is the earliest time at which the engine may take the attempt back: its worker has
--- been silent for its ttl (in two looks), or has not named the job for three ttls, or the attempt times out. Every
+-- been silent for its ttl (in two looks), or has spoken for three ttls without naming the job, or the attempt times out. Every
 -- heartbeat moves it on. A lease that is late but not yet taken is still good.
 create view fencepost.leases as
 select l.id as job_id, l.worker_id, w.name as worker, l.attempts as attempt, l.token, l.started_at,

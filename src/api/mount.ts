@@ -2,7 +2,7 @@ import { OpenAPIHono, type z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import { check, readBody } from './body.ts'
 import type { Answer, Endpoint, Input } from './endpoint.ts'
-import { problemCatalogue } from './problem.ts'
+import { problemCatalogue, UNAVAILABLE } from './problem.ts'
 import { ProblemDocument } from './schemas.ts'
 import type { Services } from './services.ts'
 
@@ -90,7 +90,9 @@ function answersOf({ answers }: Endpoint): Registered['responses'] {
 
 /** The problems of a route by their HTTP status. */
 function refusalsOf(endpoint: Endpoint): Registered['responses'] {
-  const codes = new Set<string>(['JE003', ...endpoint.problems])
+  const asksDatabase = endpoint.tag !== 'service' || endpoint.path === '/ready'
+  const always = asksDatabase ? ['JE003', 'JE011', UNAVAILABLE] : ['JE003']
+  const codes = new Set<string>([...always, ...endpoint.problems])
   const reasons = new Map<number, string[]>()
   for (const { code, status, meaning } of problemCatalogue) {
     if (codes.has(code))

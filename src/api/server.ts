@@ -7,8 +7,10 @@ import { type Api, type ApiOptions, createApi } from './app.ts'
 export interface ServeOptions extends Omit<ApiOptions, 'stopping'> {
   /** Default 3773. 0 takes any free port. */
   readonly port?: number
-  /** An address of this machine's own: nobody else may reach a server without keys. Default 127.0.0.1. */
+  /** An address that only this machine reaches, as there are no keys yet. Default 127.0.0.1. */
   readonly host?: string
+  /** Lets it listen on an address that others reach, who may then do everything. Default false. */
+  readonly withoutKeys?: boolean
   /** How many further ports are tried when the port is taken. Default 0. */
   readonly portsToTry?: number
 }
@@ -32,8 +34,8 @@ export const DEFAULT_PORT = 3773
  *   port was free
  */
 export async function serveApi(options: ServeOptions): Promise<ApiServer> {
-  const { port = DEFAULT_PORT, host = '127.0.0.1', portsToTry = 0, ...rest } = options
-  refusePublic(host)
+  const { port = DEFAULT_PORT, host = '127.0.0.1', portsToTry = 0, withoutKeys, ...rest } = options
+  if (!withoutKeys) refusePublic(host)
   const state = { stopping: false }
   const api = createApi({ ...rest, stopping: () => state.stopping })
   const server = createServer(api)

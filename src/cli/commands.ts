@@ -27,6 +27,11 @@ export const commands: readonly CommandEntry[] = [
     summary: 'Serve the HTTP API',
     load: async () => (await import('./commands/serve.ts')).serve,
   },
+  {
+    name: 'work',
+    summary: 'Run a worker for the jobs that a module defines',
+    load: async () => (await import('./commands/work.ts')).work,
+  },
   { name: 'job enqueue', summary: 'Enqueue a job', load: async () => (await job()).jobEnqueue },
   { name: 'job get', summary: 'Show a job', load: async () => (await job()).jobGet },
   {

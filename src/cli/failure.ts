@@ -32,7 +32,8 @@ function toldOf(error: unknown): Told {
   if (!(error instanceof Error)) return { message: String(error) }
   const { code, detail, hint } = error as Error & Partial<ConnectionLostError> & { detail?: string }
   const text = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined)
-  const more = isConnectionError(error) ? (hint ?? NO_ANSWER) : hint
+  const unreachable = isConnectionError(error) || UNREACHABLE.test(text(code) ?? '')
+  const more = hint || (unreachable ? NO_ANSWER : undefined)
   return {
     ...(text(code) === undefined ? {} : { code: text(code) as string }),
     message: error.message || error.name,
@@ -40,6 +41,10 @@ function toldOf(error: unknown): Told {
     ...(text(more) === undefined ? {} : { hint: text(more) as string }),
   }
 }
+
+/** What the system says of a host that cannot be reached. */
+const UNREACHABLE =
+  /^E(?:CONNREFUSED|CONNRESET|TIMEDOUT|HOSTUNREACH|NETUNREACH|NOTFOUND|AI_AGAIN|PIPE)$/
 
 const NO_ANSWER =
   'Is the server running, and is the address right? It comes from --url, DATABASE_URL, or fencepost dev.'

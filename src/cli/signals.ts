@@ -1,16 +1,21 @@
-import { once } from 'node:events'
+/** Signals that ask a process to end. */
+const ENDING = ['SIGINT', 'SIGTERM'] as const
 
-/** Resolves when the process is asked to end: Ctrl-C, or SIGTERM. A second time ends it at once. */
-export async function untilAsked(): Promise<NodeJS.Signals> {
-  const controller = new AbortController()
-  const { signal } = controller
-  const asked = await Promise.race([
-    once(process, 'SIGINT', { signal }).then(() => 'SIGINT' as const),
-    once(process, 'SIGTERM', { signal }).then(() => 'SIGTERM' as const),
-  ])
-  controller.abort()
-  for (const again of ['SIGINT', 'SIGTERM'] as const) {
-    process.once(again, () => process.exit(130))
-  }
-  return asked
+/** A repeated signal is impatience only after this long, in ms: npm passes on what Ctrl-C sent us too. */
+const ONCE = 1_500
+
+/**
+ * Resolves when the process is asked to end: by Ctrl-C or SIGTERM. Asked again later, because it takes
+ * long, the process ends at once.
+ */
+export function untilAsked(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    let askedAt: number | undefined
+    const heard = (signal: NodeJS.Signals) => {
+      askedAt ??= Date.now()
+      if (Date.now() - askedAt > ONCE) process.exit(130)
+      resolve(signal)
+    }
+    for (const signal of ENDING) process.on(signal, heard)
+  })
 }

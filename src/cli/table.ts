@@ -1,24 +1,39 @@
 import type { Terminal } from './terminal.ts'
 
-/** A table for people: a head, a line a row, numbers to the right. */
+/** Rows as a table for people: these columns of them, in this order. */
 export function table(
   rows: readonly Readonly<Record<string, unknown>>[],
   terminal: Pick<Terminal, 'style' | 'width'>,
   columns: readonly string[] = Object.keys(rows[0] ?? {}),
 ): string {
+  return grid(
+    columns,
+    rows.map((row) => columns.map((column) => row[column])),
+    terminal,
+  )
+}
+
+/** A head, a line a row; numbers to the right, no line wider than the screen. */
+export function grid(
+  head: readonly string[],
+  rows: readonly (readonly unknown[])[],
+  terminal: Pick<Terminal, 'style' | 'width'>,
+): string {
   if (rows.length === 0) return terminal.style.dim('(no rows)')
-  const cells = rows.map((row) => columns.map((column) => cell(row[column])))
-  const right = columns.map((column) => rows.every((row) => isNumeric(row[column])))
-  const widths = columns.map((column, index) =>
-    Math.max(width(column), ...cells.map((row) => width(row[index] ?? ''))),
+  const cells = rows.map((row) => row.map(cell))
+  const right = head.map((_, index) => rows.every((row) => isNumeric(row[index])))
+  const widths = head.map((name, index) =>
+    cells.reduce((most, row) => Math.max(most, width(row[index] ?? '')), width(name)),
   )
   const line = (values: readonly string[]) =>
-    values
-      .map((value, index) => pad(value, widths[index] ?? 0, right[index] ?? false))
-      .join('  ')
-      .trimEnd()
-  const head = terminal.style.bold(clip(line(columns), terminal.width))
-  return [head, ...cells.map((row) => clip(line(row), terminal.width))].join('\n')
+    clip(
+      values
+        .map((value, index) => pad(value, widths[index] ?? 0, right[index] ?? false))
+        .join('  ')
+        .trimEnd(),
+      terminal.width,
+    )
+  return [terminal.style.bold(line(head)), ...cells.map(line)].join('\n')
 }
 
 /** Names and values, one a line. */

@@ -54,6 +54,10 @@ const INSTANT =
 
 /** A Date, to the millisecond. The infinities become the last and the first Date there is. */
 function decodeInstant(text: string): Date {
+  // what a session in UTC sends for all but distant years, many times a job
+  if (text.endsWith('+00') && text[4] === '-') {
+    return new Date(`${text.slice(0, 10)}T${text.slice(11, -3)}Z`)
+  }
   if (text === 'infinity') return new Date(END_OF_TIME)
   if (text === '-infinity') return new Date(-END_OF_TIME)
   const match = INSTANT.exec(text)

@@ -27,17 +27,23 @@ export function encodeJson(value: unknown, where: string): string {
     text = JSON.stringify(value)
   } catch (cause) {
     throw new FencepostError('JE003', `${where} is not JSON: ${(cause as Error).message}`, {
+      detail: `received ${kindOf(value)}`,
       hint: 'JSON holds strings, finite numbers, booleans, null, arrays and objects.',
       cause,
     })
   }
   if (text === undefined) {
     throw new FencepostError('JE003', `${where} is not JSON: ${typeof value}`, {
+      detail: `received ${kindOf(value)}`,
       hint: 'Send null for nothing.',
     })
   }
   if (SUSPECT.test(text)) rejectUnstorable(JSON.parse(text), where, '$')
   return text
+}
+
+function kindOf(value: unknown): string {
+  return Array.isArray(value) ? 'an array' : `a value of the type ${typeof value}`
 }
 
 /** NUL or a surrogate, escaped: JSON.stringify escapes surrogates only when they stand alone. */

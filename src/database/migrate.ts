@@ -44,6 +44,8 @@ export class MigrationError extends Error {
 
 /** How often a migration that could not get its locks is tried again. Each try waits up to 5 s. */
 const LOCK_TRIES = 5
+/** How long a server may take to answer, in ms. */
+const CONNECT_TIMEOUT = 15_000
 /** The oldest supported server. */
 const MINIMUM_SERVER = 15
 
@@ -77,7 +79,11 @@ export async function pendingScript(url: string, directory?: string): Promise<st
 }
 
 async function withClient<T>(url: string, run: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client({ connectionString: url, application_name: 'fencepost migrate' })
+  const client = new pg.Client({
+    connectionString: url,
+    application_name: 'fencepost migrate',
+    connectionTimeoutMillis: CONNECT_TIMEOUT,
+  })
   client.on('error', () => {}) // the statement in flight fails and says it
   try {
     await client.connect()

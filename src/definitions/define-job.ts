@@ -1,7 +1,7 @@
 import { FencepostError } from '../errors.ts'
-import { type Check, callable, checkOptions } from '../options.ts'
+import { type Check, callable, checkOptions, shown } from '../options.ts'
 import type { JobContext } from '../worker/context.ts'
-import { describeIssues, isSchema, type Schema } from './schema.ts'
+import { describeIssues, isSchema, type Schema, type Validation } from './schema.ts'
 import { checkRetry, settingChecks, type TypeSettings, typeName } from './settings.ts'
 
 /** What a handler does with a payload: it returns the result, or throws and is tried again. */
@@ -29,7 +29,8 @@ export class JobDefinition<
 > {
   readonly type: Type
   readonly settings: TypeSettings
-  readonly #run: Handler<Payload, Result> | undefined
+  /** Of no payload in particular, so that definitions of any payload are definitions. */
+  readonly #run: Handler<never, Result> | undefined
   readonly #schema: Schema<Input, Payload> | undefined
 
   constructor(options: JobOptions<Type, Input, Payload, Result>) {
@@ -37,7 +38,8 @@ export class JobDefinition<
     checkOptions(what, options, checks)
     if (options.type === undefined) {
       throw new FencepostError('JE003', `${what}: type is missing`, {
-        hint: "A name such as 'email.send'.",
+        detail: `received ${shown(options)}`,
+        hint: "Give it a name such as 'email.send'.",
       })
     }
     checkRetry(what, options.retry)
@@ -56,7 +58,7 @@ export class JobDefinition<
   /** Runs the handler on a payload that was parsed. */
   run(payload: Payload, context: JobContext): Result | Promise<Result> {
     if (this.#run === undefined) throw new TypeError(`${this.type} has no handler`)
-    return this.#run(payload, context)
+    return this.#run(payload as never, context)
   }
 
   /**
@@ -67,18 +69,20 @@ export class JobDefinition<
   parse(payload: unknown): Payload | Promise<Payload> {
     if (this.#schema === undefined) return payload as Payload
     const validation = this.#schema['~standard'].validate(payload)
-    if (validation instanceof Promise) return validation.then((each) => this.#accepted(each))
-    return this.#accepted(validation)
+    if (validation instanceof Promise)
+      return validation.then((each) => this.#accepted(each, payload))
+    return this.#accepted(validation, payload)
   }
 
-  #accepted(
-    validation: Awaited<ReturnType<Schema<Input, Payload>['~standard']['validate']>>,
-  ): Payload {
+  #accepted(validation: Validation<Payload>, payload: unknown): Payload {
     if (validation.issues === undefined) return validation.value
     throw new FencepostError(
       'JE006',
       `the payload for ${this.type} is invalid: ${describeIssues(validation.issues)}`,
-      { hint: 'It must satisfy the schema of its definition.' },
+      {
+        detail: `received ${shown(payload)}`,
+        hint: 'It must satisfy the schema of its definition.',
+      },
     )
   }
 }

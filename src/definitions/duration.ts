@@ -53,6 +53,7 @@ export function milliseconds(duration: Duration): number {
   if (ms === undefined) {
     throw new FencepostError('JE003', `a duration ${EXPECTED}`, {
       detail: `received ${shown(duration)}`,
+      hint: 'Units are ms, s, m, h, d and w.',
     })
   }
   return ms

@@ -126,26 +126,26 @@ export class AttemptContext implements JobContext {
 
   async release(): Promise<never> {
     const { jobId, token } = this
-    await this.#fenced(engine.release(this.#host.db, jobId, token))
-    this.#attempt.depart('released')
+    const released = this.#fenced(engine.release(this.#host.db, jobId, token))
+    await this.#attempt.departBy('released', released)
     throw new Departure('the job was given back')
   }
 
   async complete(tx: TransactionHandle, result?: unknown): Promise<void> {
     const { jobId, token } = this
-    await this.#fenced(engine.complete(adopt(tx), jobId, token, result))
-    this.#attempt.depart('completed')
+    const completed = this.#fenced(engine.complete(adopt(tx), jobId, token, result))
+    await this.#attempt.departBy('completed', completed)
   }
 
   async #suspend(marker: string, until: engine.Suspension): Promise<never> {
     const { jobId, token } = this
-    await this.#fenced(
+    const suspended = this.#fenced(
       this.#host.db.transaction(async (tx) => {
         await engine.step(tx, jobId, token, marker, true)
         await engine.suspend(tx, jobId, token, until)
       }),
     )
-    this.#attempt.depart('suspended')
+    await this.#attempt.departBy('suspended', suspended)
     throw new Departure('the job is suspended')
   }
 

@@ -111,9 +111,18 @@ export class Attempt {
     this.#end({ kind: 'failed', failure: describeFailure(this.#aborted ?? abortReason(why)) })
   }
 
-  /** The attempt was ended by a statement of its own. */
-  depart(outcome: 'completed' | 'suspended' | 'released'): void {
-    this.ending ??= { kind: 'departed', outcome }
+  /** Ends it by a statement of its own; when that fails it goes on. */
+  async departBy<T>(
+    outcome: 'completed' | 'suspended' | 'released',
+    statement: Promise<T>,
+  ): Promise<T> {
+    this.ending = { kind: 'departed', outcome }
+    try {
+      return await statement
+    } catch (error) {
+      this.ending = undefined
+      throw error
+    }
   }
 
   /** What was to be sent is refused for what it is: send that instead. */
@@ -136,17 +145,13 @@ export class Attempt {
     clearTimeout(this.#limit)
     clearTimeout(this.#grace)
     this.endedAt = performance.now()
-    // After ctx.complete() a failure is sent all the same: when the transaction did commit it is refused.
-    if (this.ending?.kind !== 'departed' || this.#mayHaveRolledBack(ending)) this.ending = ending
+    if (this.ending?.kind !== 'departed') this.ending = ending
+    else if (this.ending.outcome === 'completed' && ending.kind === 'failed') {
+      // Its transaction may have rolled back. If it did commit, the engine refuses this.
+      this.ending = ending
+      this.doubtful = true
+    }
     this.#host.ended(this)
-  }
-
-  #mayHaveRolledBack(ending: Ending): boolean {
-    return (
-      this.ending?.kind === 'departed' &&
-      this.ending.outcome === 'completed' &&
-      ending.kind === 'failed'
-    )
   }
 }
 

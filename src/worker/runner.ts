@@ -4,6 +4,7 @@ import type { JobDefinition } from '../definitions/define-job.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { AbortCause } from './abort.ts'
 import { Attempt, type AttemptHost } from './attempt.ts'
+import type { LoopWatch } from './loop-watch.ts'
 
 /** What a runner is made of, and whom it tells. */
 export interface RunnerOptions {
@@ -14,11 +15,11 @@ export interface RunnerOptions {
   readonly definitions: ReadonlyMap<string, JobDefinition>
   readonly concurrency: number
   readonly abortGrace: number
-  /** A handler starts or ends; for the watch on the event loop. */
-  readonly entered: (type: string) => void
-  readonly left: (type: string) => void
+  readonly watch: LoopWatch
   /** A handler has ended, and its attempt must be settled, or was settled by a statement of its own. */
   readonly ended: (attempt: Attempt) => void
+  /** A slot was taken from a handler that does not stop. */
+  readonly freed: () => void
   /** An attempt is known to be lost. */
   readonly lost: (attempt: Attempt) => void
 }
@@ -39,6 +40,7 @@ export class Runner implements AttemptHost {
   #running = 0
   /** True while {@link run} is at work, or about to go on: handlers that end at once do not call it anew. */
   #starting = false
+  #closed = false
   #idle: (() => void)[] = []
 
   constructor(options: RunnerOptions) {
@@ -87,7 +89,7 @@ export class Runner implements AttemptHost {
 
   /** Starts as many as there are slots for. */
   run(): void {
-    if (this.#starting) return
+    if (this.#starting || this.#closed) return
     this.#starting = true
     const until = performance.now() + STARTING
     while (this.#running < this.#options.concurrency && this.queued > 0) {
@@ -101,7 +103,6 @@ export class Runner implements AttemptHost {
       this.#start(this.#shift())
     }
     this.#starting = false
-    this.#announceIdle()
   }
 
   /** The attempt is settled: nothing more will be said of it. */
@@ -118,7 +119,7 @@ export class Runner implements AttemptHost {
 
   /** The lease is not ours any more: the handler is told, and nothing of it will be sent. */
   lose(attempt: Attempt): void {
-    if (attempt.lost) return
+    if (attempt.lost || attempt.ending?.kind === 'departed') return
     attempt.lost = true
     this.settle(attempt)
     if (!this.#withdraw(attempt)) attempt.abort('lease_lost')
@@ -132,6 +133,11 @@ export class Runner implements AttemptHost {
     this.#next = 0
     for (const attempt of taken) this.settle(attempt)
     return taken
+  }
+
+  /** Starts no handler from now on. */
+  close(): void {
+    this.#closed = true
   }
 
   /** Resolves when no handler runs and none waits to. */
@@ -161,19 +167,22 @@ export class Runner implements AttemptHost {
     attempt.detached = true
     this.#free(attempt)
     this.run()
+    this.#options.freed()
   }
 
   #start(attempt: Attempt): void {
     this.#running++
-    this.#options.entered(attempt.job.type)
+    this.#options.watch.enter(attempt.job.type)
     attempt.start()
+    this.#options.watch.entered()
   }
 
   #free(attempt: Attempt): void {
     // One that never started had no slot.
     if (attempt.startedAt === 0) return
     this.#running--
-    this.#options.left(attempt.job.type)
+    this.#options.watch.leave(attempt.job.type)
+    this.#announceIdle()
   }
 
   #shift(): Attempt {

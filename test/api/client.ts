@@ -1,6 +1,7 @@
-import { inject } from 'vitest'
-import { nameOf } from '../../src/api/endpoint.ts'
+import { expect, inject } from 'vitest'
+import { type Endpoint, nameOf } from '../../src/api/endpoint.ts'
 import { endpointsAt } from '../../src/api/missing.ts'
+import { ProblemDocument } from '../../src/api/schemas.ts'
 import { type ApiServer, type ServeOptions, serveApi } from '../../src/api/server.ts'
 import { Gathered } from '../support/gathered.ts'
 import { type TestDatabase, testDatabase } from '../support/server.ts'
@@ -56,12 +57,12 @@ export async function testApi(
     const text = await response.text()
     note(seen, method, path, response.status)
     const isJson = /json/.test(response.headers.get('content-type') ?? '')
-    return {
-      status: response.status,
-      headers: response.headers,
-      text,
-      body: isJson ? JSON.parse(text) : undefined,
-    }
+    const answer = isJson ? JSON.parse(text) : undefined
+    const { status } = response
+    const parsed = documented(method, path, status)?.parse(answer ?? text)
+    if (answer !== undefined)
+      expect(answer, `${method} ${path}: fields that are not documented`).toEqual(parsed)
+    return { status, headers: response.headers, text, body: answer }
   }
 
   return {
@@ -78,9 +79,23 @@ export async function testApi(
   }
 }
 
-function note(seen: Set<string>, method: string, path: string, status: number): void {
+/** What the reference says of an answer: it must be true of every answer that a test gets. */
+function documented(method: string, path: string, status: number) {
+  if (status >= 400) return ProblemDocument.strict()
+  const endpoint = endpointOf(method, path)
+  const answer = endpoint?.answers[status]
+  if (answer === undefined)
+    throw new Error(`${method} ${path} answered ${status}, which is not documented`)
+  return answer.schema
+}
+
+function endpointOf(method: string, path: string): Endpoint | undefined {
   const at = endpointsAt(new URL(path, 'http://localhost').pathname)
-  const found = at.find((each) => each.method === method.toLowerCase())
+  return at.find((each) => each.method === method.toLowerCase())
+}
+
+function note(seen: Set<string>, method: string, path: string, status: number): void {
+  const found = endpointOf(method, path)
   if (found === undefined) return
   seen.add(`${nameOf(found)} ${status < 400 ? 'answered' : 'refused'}`)
 }

@@ -14,6 +14,16 @@ export interface Driver {
 
 export const drivers: readonly Driver[] = [
   {
+    name: 'TypeScript',
+    tools: [],
+    command: (url, types) => [
+      process.execPath,
+      inTree('test/conformance/worker.mjs'),
+      url,
+      types.join(),
+    ],
+  },
+  {
     name: 'Python',
     tools: ['python'],
     command: (url, types) => [

@@ -13,6 +13,9 @@ export interface CrewOptions {
   /** How many jobs each runs at a time. */
   readonly concurrency: number
   readonly ttl: string
+  /** False where a pooler is in between, which passes neither notifications nor prepared statements. */
+  readonly listen?: boolean
+  readonly prepare?: boolean
   /** The program, beside this file. */
   readonly program?: string
 }
@@ -101,7 +104,7 @@ export class Crew implements AsyncDisposable {
 
   async #hire(index: number, doom?: Doom): Promise<void> {
     const { program = 'worker.mjs', size: _, ...told } = this.#options
-    const member = new Member(program, { ...told, name: `crew-${index}`, doom })
+    const member = new Member(program, { ...told, name: 'crew', slot: index, doom })
     member.isExpected = doom !== undefined
     this.#members[index] = member
     member.child.on('message', ({ done }: { done?: number }) => {

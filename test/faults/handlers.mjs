@@ -9,8 +9,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
  * The handlers of one process, by type. Each gets a payload, an attempt { job, token, signal }, and
  * `transact(run)`, which runs `run({ write, complete })` in one transaction of the application's own.
  */
-export function makeHandlers({ directory, name, doom }) {
-  const file = openSync(path.join(directory, `${name}-${process.pid}`), 'a')
+export function makeHandlers({ directory, name, slot, doom }) {
+  const file = openSync(path.join(directory, `${name}-${slot}-${process.pid}`), 'a')
   const note = (what, { job, token }) => writeSync(file, `${what} ${job} ${token}\n`)
   const pass = gate(doom)
 
@@ -38,6 +38,20 @@ export function makeHandlers({ directory, name, doom }) {
     throw Object.assign(new Error('it will never work'), { permanent: true })
   }
 
+  /** Ends long after its lease may have been lost, whatever its signal says. */
+  async function stubborn({ ms = 1_000 }, attempt, transact) {
+    note('begun', attempt)
+    await sleep(ms)
+    await transact(async ({ write, complete }) => {
+      await write('insert into effect (job_id, token) values ($1, $2)', [
+        attempt.job,
+        attempt.token,
+      ])
+      note('done', attempt)
+      await complete()
+    })
+  }
+
   async function transfer(_payload, attempt, transact) {
     note('begun', attempt)
     pass('begun')
@@ -56,7 +70,7 @@ export function makeHandlers({ directory, name, doom }) {
     pass('committed')
   }
 
-  return { note, handlers: { quick, slow, flaky, hopeless, transfer } }
+  return { note, handlers: { quick, slow, flaky, hopeless, stubborn, transfer } }
 }
 
 /** A process that is doomed dies when it passes a point for the n-th time, or after a time wherever it is. */

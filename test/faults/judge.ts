@@ -34,18 +34,18 @@ export async function createEffects(db: Queryable): Promise<void> {
   await db.query('create table effect (job_id bigint not null, token int not null)')
 }
 
-/** A line for each job of the type that was completed without exactly one effect, of the attempt that completed it. */
-export async function judgeEffects(db: Queryable, type: string): Promise<string[]> {
+/** A line for each job of these types that was completed without exactly one effect, of the attempt that completed it. */
+export async function judgeEffects(db: Queryable, types: readonly string[]): Promise<string[]> {
   const rows = await db.query<{ job_id: number; effects: number[]; token: number | null }>(
     `select coalesce(c.job_id, f.job_id) as job_id, c.token, coalesce(f.tokens, '{}') as effects
      from (select e.job_id, e.token
            from fencepost_private.event e
            join fencepost_private.lane n on n.lane_id = e.lane_id
            join fencepost_private.job_type t on t.type_id = n.type_id
-           where e.kind = 'job.completed' and t.type = $1) as c
+           where e.kind = 'job.completed' and t.type = any ($1)) as c
      full join (select job_id, array_agg(token) as tokens from effect group by job_id) as f on f.job_id = c.job_id
      where f.tokens is distinct from array[c.token]`,
-    [type],
+    [types],
     { timeout: 60_000 },
   )
   return rows.map(
@@ -68,6 +68,21 @@ export async function unfinished(db: Queryable): Promise<number> {
           + (select count(*) from fencepost_private.lease) as count`,
   )
   return rows[0]?.count ?? 0
+}
+
+/** A line for each of the first jobs that have not ended, saying where it is. */
+export async function whereabouts(db: Queryable): Promise<string[]> {
+  const rows = await db.query<{ line: string }>(
+    `select format('job %s is ready since %s', r.id, r.ready_at) as line from fencepost_private.ready r
+     union all
+     select format('job %s is delayed until %s', d.id, d.available_at) from fencepost_private.delayed d
+     union all
+     select format('job %s is leased under token %s since %s, seen %s, by worker %s, %s, last heard %s',
+                   l.id, l.token, l.started_at, l.seen_at, w.worker_id, w.status, w.heartbeat_at)
+     from fencepost_private.lease l left join fencepost_private.worker w on w.worker_id = l.worker_id
+     limit 20`,
+  )
+  return rows.map(({ line }) => line)
 }
 
 async function endingsOf(db: Database): Promise<Ending[]> {

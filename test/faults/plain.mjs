@@ -7,7 +7,7 @@ import { complete, exchange, fail, maintain, registerWorker } from '../../dist/d
 import { makeHandlers } from './handlers.mjs'
 
 const options = JSON.parse(process.argv[2])
-const { url, types, name, concurrency, ttl } = options
+const { url, types, name, slot, concurrency, ttl } = options
 const { note, handlers } = makeHandlers(options)
 const db = connect({ url, max: concurrency })
 
@@ -24,7 +24,7 @@ process.on('SIGTERM', () => {
 async function register() {
   while (true) {
     try {
-      incarnation = await registerWorker(db, { name, types, ttl })
+      incarnation = await registerWorker(db, { name, slot, types, ttl })
       running = new Map()
       results = []
       return

@@ -24,6 +24,7 @@ export class Storm {
   readonly #targets: Targets
   readonly #random: Random
   readonly #counts = new Map<string, number>()
+  readonly #sleepers: Promise<void>[] = []
   #snapshot: Database | undefined
 
   constructor(targets: Targets, random: Random) {
@@ -49,6 +50,7 @@ export class Storm {
       await strike()
       await sleep(this.#random.between(100, 1_000))
     }
+    await Promise.all(this.#sleepers)
     await this.#snapshot?.close()
   }
 
@@ -59,8 +61,8 @@ export class Storm {
       const { crew, ttl } = this.#targets
       const index = this.#anyone()
       crew.pause(index)
-      await sleep(ttl * 1.5)
-      crew.resume(index)
+      // The storm goes on meanwhile.
+      this.#sleepers.push(sleep(ttl * 2.5).then(() => crew.resume(index)))
     },
 
     'backends terminated': async () => {

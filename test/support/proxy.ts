@@ -16,7 +16,8 @@ export interface TcpProxy extends AsyncDisposable {
   close(): Promise<void>
 }
 
-export async function startProxy(target: string): Promise<TcpProxy> {
+/** With `at`, on that port: where a proxy stood before that was closed. */
+export async function startProxy(target: string, at = 0): Promise<TcpProxy> {
   const { hostname, port } = new URL(target)
   const sockets = new Set<net.Socket>()
   const server = net.createServer((client) => {
@@ -42,7 +43,7 @@ export async function startProxy(target: string): Promise<TcpProxy> {
     })
   }
 
-  await once(server.listen(0, '127.0.0.1'), 'listening')
+  await once(server.listen(at, '127.0.0.1'), 'listening')
   const url = new URL(target)
   url.port = String((server.address() as net.AddressInfo).port)
   const proxy = {

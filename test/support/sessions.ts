@@ -49,10 +49,13 @@ export class Session implements AsyncDisposable {
     await this.query('rollback')
   }
 
-  /** Notifications of a channel, as they come. */
-  async listen(channel: string): Promise<string[]> {
+  /** Notifications of a channel, as they come; each is told as well. */
+  async listen(channel: string, tell: (payload: string) => void = () => {}): Promise<string[]> {
     const heard: string[] = []
-    this.#client.on('notification', ({ payload }) => heard.push(payload ?? ''))
+    this.#client.on('notification', ({ payload = '' }) => {
+      heard.push(payload)
+      tell(payload)
+    })
     await this.query(`listen ${channel}`)
     return heard
   }

@@ -28,7 +28,7 @@ const JobToEnqueue = fields('field', {
     .optional()
     .openapi({ description: 'Metadata for machines, such as traceparent.' }),
   tenant: z.string().optional(),
-})
+}).openapi('NewJob')
 
 const Enqueued = z
   .object({
@@ -36,6 +36,8 @@ const Enqueued = z
     created: z.boolean().openapi({ description: 'False when the idempotency key was taken.' }),
   })
   .openapi('Enqueued')
+
+const OneOrList = z.union([Enqueued, z.object({ jobs: z.array(Enqueued) })])
 
 export const enqueueJobs = endpoint({
   method: 'post',
@@ -51,9 +53,9 @@ export const enqueueJobs = endpoint({
   answers: {
     202: {
       description: 'Enqueued. A list answers {"jobs": […]}, in its order.',
-      schema: z.union([Enqueued, z.object({ jobs: z.array(Enqueued) })]),
+      schema: OneOrList,
     },
-    200: { description: 'Nothing new: the keys stand for these jobs.', schema: Enqueued },
+    200: { description: 'Nothing new: the keys stand for these jobs.', schema: OneOrList },
   },
   problems: ['JE005', 'JE006', 'JE007'],
   handle: async ({ body, headers }, services) => {

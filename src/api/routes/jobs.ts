@@ -3,7 +3,7 @@ import { attempts, type HistoryKey, history, leaseOf } from '../../database/engi
 import { decodeCursor, page } from '../cursor.ts'
 import { endpoint } from '../endpoint.ts'
 import { fields, idParams, limit } from '../fields.ts'
-import { Attempt, Event, Job, Lease, pageOf } from '../schemas.ts'
+import { Attempt, Event, Job, jobDetails, Lease, pageOf } from '../schemas.ts'
 import { existingJob } from './existing.ts'
 
 /** How many events a job's own page shows. */
@@ -19,7 +19,7 @@ const readOne = endpoint({
   answers: {
     200: {
       description: 'The job.',
-      schema: Job.extend({ lease: Lease.nullable(), events: z.array(Event) }),
+      schema: Job.extend({ ...jobDetails, lease: Lease.nullable(), events: z.array(Event) }),
     },
   },
   problems: ['JE002'],

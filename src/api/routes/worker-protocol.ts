@@ -28,7 +28,9 @@ const ClaimedJob = z
     tenant: z.string(),
     idempotency_key: z.string().nullable(),
     created_at: z.iso.datetime(),
-    deadline: z.iso.datetime().nullable(),
+    deadline: z.iso.datetime().nullable().openapi({ description: 'When the attempt times out.' }),
+    run_id: z.int().nullable(),
+    task_id: z.int().nullable(),
   })
   .openapi('ClaimedJob')
 

@@ -44,7 +44,7 @@ stops everything; the next start goes on where this one was. FENCEPOST_DATA_DIR 
     await using cleanup = new Cleanup()
     await start(invocation, screen, cleanup)
     const signal = await asked
-    screen.finish()
+    screen.end()
     screen.say(`${signal}: what runs is finished, then everything stops.`)
     return undefined
   },

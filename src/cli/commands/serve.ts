@@ -13,6 +13,7 @@ has no keys yet: reach it from elsewhere through a tunnel that knows who may. Lo
   options: {
     port: { value: '<n>', help: 'Default PORT, else 3773.' },
     host: { value: '<address>', help: 'An address of this machine. Default 127.0.0.1.' },
+    'without-keys': { help: 'Allow a host that others reach: they may do everything.' },
     'body-limit': { value: '<bytes>', help: 'The largest body that is read. Default 4194304.' },
   },
   async run(invocation) {
@@ -29,14 +30,13 @@ has no keys yet: reach it from elsewhere through a tunnel that knows who may. Lo
       db,
       log,
       port: portOf(invocation),
+      withoutKeys: invocation.has('without-keys'),
       metrics: engineMetrics({ db }).text,
       ...(host === undefined ? {} : { host }),
       ...(bodyLimit === undefined ? {} : { bodyLimit }),
     })
-    log.info(
-      { url: server.url, docs: `${server.url}/docs` },
-      'the API answers, on this machine only',
-    )
+    const who = invocation.has('without-keys') ? 'whoever reaches it' : 'this machine only'
+    log.info({ url: server.url, docs: `${server.url}/docs` }, `the API answers ${who}`)
     const signal = await untilAsked()
     log.info({ signal }, 'the API stops')
     return undefined

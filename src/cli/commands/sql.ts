@@ -1,29 +1,27 @@
 import { readFile } from 'node:fs/promises'
+import { runStatements, type StatementResult } from '../../database/console.ts'
 import { UsageError } from '../arguments.ts'
 import type { Command, Invocation } from '../command.ts'
-import { withDatabase } from '../database.ts'
-import { table } from '../table.ts'
-
-/** Far beyond what a person waits for; Ctrl-C ends it before. In ms. */
-const PATIENCE = 24 * 3_600_000
+import { databaseUrl } from '../database.ts'
+import { grid } from '../table.ts'
+import type { Terminal } from '../terminal.ts'
 
 export const sql: Command = {
   usage: '<statement>',
-  help: `Runs SQL, for those without psql, and shows the rows of its last statement. - reads standard input.
+  help: `Runs SQL, for those without psql, and shows what each statement gives; - reads standard input. With --json, the rows
+of the last one.
 
   fencepost sql "select id, type, status from fencepost.jobs order by id desc limit 10"`,
   takes: [0, 1],
   options: { file: { value: '<path>', short: 'f', help: 'Run the statements of a file.' } },
   async run(invocation) {
-    const text = await statementOf(invocation)
-    const rows = await withDatabase(invocation, (db) =>
-      db.query<Record<string, unknown>>(text, [], { timeout: PATIENCE }),
-    )
     const { terminal } = invocation
-    invocation.answer(rows, () => {
-      const count = `(${rows.length} ${rows.length === 1 ? 'row' : 'rows'})`
-      return rows.length === 0 ? count : `${table(rows, terminal)}\n${terminal.style.dim(count)}`
-    })
+    const text = await statementOf(invocation)
+    const results = await runStatements(databaseUrl(invocation), text, terminal.note)
+    const last = results.findLast(({ columns }) => columns.length > 0)
+    invocation.answer(last === undefined ? [] : objectsOf(last), () =>
+      results.map((each) => shown(each, terminal)).join('\n'),
+    )
     return undefined
   },
 }
@@ -44,4 +42,21 @@ async function statementOf(invocation: Invocation): Promise<string> {
   } catch (error) {
     throw new UsageError(`${file} cannot be read: ${(error as NodeJS.ErrnoException).code}`)
   }
+}
+
+function shown({ columns, rows, tag }: StatementResult, terminal: Terminal): string {
+  if (columns.length === 0) return terminal.style.dim(tag)
+  const count = terminal.style.dim(`(${rows.length} ${rows.length === 1 ? 'row' : 'rows'})`)
+  return rows.length === 0 ? count : `${grid(columns, rows, terminal)}\n${count}`
+}
+
+/** Rows by column; of columns with one name the later ones have a number. */
+function objectsOf({ columns, rows }: StatementResult): Record<string, unknown>[] {
+  const seen = new Map<string, number>()
+  const names = columns.map((name) => {
+    const times = (seen.get(name) ?? 0) + 1
+    seen.set(name, times)
+    return times === 1 ? name : `${name}_${times}`
+  })
+  return rows.map((row) => Object.fromEntries(names.map((name, index) => [name, row[index]])))
 }

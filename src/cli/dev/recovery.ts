@@ -48,6 +48,7 @@ export async function watchRecovery(
     }
     if (open.size > 0) await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN))
   }
+  if (signal.aborted) return
   const recovered = interrupted.length - open.size
   if (told > SHOWN) say(`  … and ${told - SHOWN} more`)
   say(`  ${recovered} of ${interrupted.length} interrupted jobs recovered.`)

@@ -8,6 +8,7 @@ export class Screen {
   readonly #terminal: Terminal
   #current = ''
   #writtenAt = 0
+  #over = false
 
   constructor(terminal: Terminal) {
     this.#terminal = terminal
@@ -22,11 +23,12 @@ export class Screen {
 
   /** The line that changes: rewritten in a terminal, else written now and then. */
   progress(line: string, isLast = false): void {
+    if (this.#over) return
     if (this.#terminal.interactive) {
       this.#clear()
       this.#current = line
       this.#draw()
-      if (isLast) this.finish()
+      if (isLast) this.#keep()
       return
     }
     if (line === this.#current || (!isLast && Date.now() - this.#writtenAt < SELDOM)) return
@@ -35,8 +37,13 @@ export class Screen {
     this.#terminal.write(`${line}\n`)
   }
 
-  /** The line that changed stays as it is. */
-  finish(): void {
+  /** The line that changes stays as it is, and no other comes. */
+  end(): void {
+    this.#over = true
+    this.#keep()
+  }
+
+  #keep(): void {
     if (!this.#terminal.interactive || this.#current === '') return
     this.#terminal.write('\n')
     this.#current = ''

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Database, isConnectionError } from '../../database/database.ts'
+import type { Database } from '../../database/database.ts'
 import { enqueueMany } from '../../database/engine.ts'
 import { type Example, findExample } from './example.ts'
 import { progressOf } from './progress.ts'
@@ -37,7 +37,8 @@ export async function startExample(options: ExampleOptions): Promise<AsyncDispos
   const { type, payload, key } = example.start
   await enqueueMany(db, [{ type, payload, idempotency_key: key }])
   const ending = new AbortController()
-  const worker = workerFor(example, options, ending.signal)
+  const isDone = (await progressOf(db))?.done ?? false
+  const worker = workerFor(example, options, isDone, ending.signal)
   worker.start()
   const watching = watch(options, ending.signal)
   return {
@@ -49,7 +50,12 @@ export async function startExample(options: ExampleOptions): Promise<AsyncDispos
   }
 }
 
-function workerFor(example: Example, options: ExampleOptions, signal: AbortSignal): WorkerProcess {
+function workerFor(
+  example: Example,
+  options: ExampleOptions,
+  isDone: boolean,
+  signal: AbortSignal,
+): WorkerProcess {
   const { db, url, directory, env, screen } = options
   let isFirst = true
   return new WorkerProcess({
@@ -57,17 +63,21 @@ function workerFor(example: Example, options: ExampleOptions, signal: AbortSigna
     env: { DIAMONDS_PAUSE: PAUSE, ...env, DATABASE_URL: url },
     directory,
     onStart(pid) {
+      const now = isDone
+        ? 'waits for work: the diamonds of the example are loaded already.'
+        : 'loads 53,940 diamonds, four chunks at a time.'
       screen.say(
         isFirst
-          ? `A worker (process ${pid}) loads 53,940 diamonds, four chunks at a time. Try: kill -9 ${pid}`
+          ? `A worker (process ${pid}) ${now} Try: kill -9 ${pid}`
           : `Another worker was started (process ${pid}).`,
       )
       isFirst = false
     },
     async onDeath(how) {
-      screen.say(`The worker died (${how}).`)
       const held = await heldBy(db, WORKER).catch(() => [])
+      screen.say(`The worker died (${how}) with ${held.length} jobs in its hands.`)
       if (held.length > 0) {
+        screen.say('  They go back to the line and run again, under new tokens.')
         watchRecovery(db, held, (line) => screen.say(line), signal).catch(() => {})
       }
     },
@@ -79,15 +89,14 @@ async function watch({ db, screen }: ExampleOptions, signal: AbortSignal): Promi
   let wasDone = false
   while (!signal.aborted) {
     try {
-      const progress = await progressOf(db, 'diamonds.')
+      const progress = await progressOf(db)
       if (progress !== undefined && !(progress.done && wasDone)) {
         screen.progress(progress.line, progress.done)
         if (progress.done) screen.say(DONE)
         wasDone = progress.done
       }
     } catch (error) {
-      if (!isConnectionError(error)) throw error
-      screen.progress(`The database does not answer: ${error.message}`)
+      screen.progress(`The database does not answer: ${(error as Error).message}`)
     }
     await sleep(PERIOD, undefined, { signal }).catch(() => {})
   }

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ended, isAlive, programName, signal } from './processes.ts'
@@ -16,9 +16,15 @@ const LOOK_AGAIN = 20
 
 /** Reads `postmaster.pid` of a cluster; undefined when there is none, or one without sense. */
 export function readPostmaster(cluster: string): Postmaster | undefined {
-  const file = path.join(cluster, 'postmaster.pid')
-  if (!existsSync(file)) return undefined
-  const lines = readFileSync(file, 'utf8').split('\n')
+  let text: string
+  try {
+    text = readFileSync(path.join(cluster, 'postmaster.pid'), 'utf8')
+  } catch (error) {
+    // A server that starts removes its predecessor's file, at any moment.
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+  const lines = text.split('\n')
   const pid = Number(lines[0])
   if (!Number.isInteger(pid) || pid <= 0) return undefined
   return { pid, port: Number(lines[3]), ready: /^(ready|standby)/.test(lines[7] ?? '') }

@@ -62,7 +62,10 @@ export async function nextDueIn(
 ): Promise<number | null> {
   const { text, params } = call('next_due', { types })
   const [row] = await db.query<{ ms: number | null }>(
-    `select greatest(0, extract(epoch from d.next_due - clock_timestamp()) * 1000)::float8 as ms from (${text}) as d`,
+    // greatest() passes over nulls
+    `select case when d.next_due is not null
+                 then greatest(0, extract(epoch from d.next_due - clock_timestamp()) * 1000)::float8 end as ms
+     from (${text}) as d`,
     params,
     options,
   )

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { moveClock, restoreClock } from '../../support/clock.ts'
+import { freezeClock, moveClock, restoreClock } from '../../support/clock.ts'
 import {
   claim,
   claimOne,
@@ -191,6 +191,35 @@ describe('a worker that claims by its name', () => {
     ])
   })
 
+  it('is one worker for all sessions that claim under its name, also when they are first at once', async () => {
+    const type = freshType()
+    await enqueueBatch(db(), type, 20)
+    const sessions = await Promise.all(Array.from({ length: 20 }, () => Session.open(database.url)))
+    await Promise.all(
+      sessions.map((session) =>
+        session.query(`select * from fencepost.claim('many', array[$1::text])`, [type]),
+      ),
+    )
+    expect(await workers('many')).toMatchObject([{ status: 'active' }])
+    await maintain(db())
+    expect(await claim(db(), type, 20, 'many')).toEqual([])
+    for (const session of sessions) await session[Symbol.asyncDispose]()
+  })
+
+  it('does not wait for another session of its name that stays open', async () => {
+    const type = freshType()
+    await enqueueBatch(db(), type, 2)
+    await claim(db(), [], 0, 'two-handed')
+    await moveClock(db(), '15 s')
+    await using session = await Session.open(database.url)
+    await session.begin()
+    await session.query(`select * from fencepost.claim('two-handed', array[$1::text])`, [type])
+    await moveClock(db(), '15 s')
+    expect(await claim(db(), type, 1, 'two-handed')).toHaveLength(1)
+    await session.commit()
+    await restoreClock(db())
+  })
+
   it('is given nothing while it drains, and what it holds stays its own', async () => {
     const type = freshType()
     const job = await started(db(), type, {}, 'drainer')
@@ -206,6 +235,7 @@ describe('a worker that claims by its name', () => {
   it('writes its row no more than now and then, however its types alternate', async () => {
     const versions = () =>
       one<string>(db(), `select ctid::text from fencepost_private.worker where name = 'fickle'`)
+    await freezeClock(db())
     for (const type of ['a', 'b', 'c']) await claim(db(), type, 1, 'fickle')
     const before = await versions()
     for (let n = 0; n < 12; n++) await claim(db(), ['a', 'b', 'c'][n % 3] as string, 1, 'fickle')
@@ -214,6 +244,19 @@ describe('a worker that claims by its name', () => {
     await moveClock(db(), '15 s')
     await claim(db(), 'b', 1, 'fickle')
     expect((await workers('fickle'))[0]?.types).toEqual(['b'])
+    await restoreClock(db())
+  })
+
+  it('has its whole ttl from a claim on, also when it never calls heartbeat', async () => {
+    const type = freshType()
+    await claim(db(), type, 0, 'quiet')
+    await moveClock(db(), '8 s')
+    const job = await started(db(), type, {}, 'quiet')
+    for (const pause of ['9 s', '16 s']) {
+      await moveClock(db(), pause)
+      await maintain(db())
+    }
+    await complete(db(), job)
     await restoreClock(db())
   })
 

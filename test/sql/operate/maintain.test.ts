@@ -44,7 +44,7 @@ describe('maintain', () => {
     ])
     expect(steps).toContain('fold_depth')
     expect((await pass()).map(({ step }) => step)).not.toContain('create_partitions')
-    await moveClock(db(), '11 seconds')
+    await moveClock(db(), '61 seconds')
     expect((await pass()).map(({ step }) => step)).toContain('create_partitions')
   })
 
@@ -120,11 +120,11 @@ describe('maintain', () => {
       await moveClock(db(), '1 second')
     }
     expect(await hints()).toBeGreaterThan(1)
-    await moveClock(db(), '11 seconds')
+    await moveClock(db(), '61 seconds')
     await maintain(db())
     expect(await hints()).toBe(1)
     await claim(db(), type, 1)
-    await moveClock(db(), '11 seconds')
+    await moveClock(db(), '61 seconds')
     await maintain(db())
     expect(await hints()).toBe(1)
     expect(await violations(db())).toEqual([])
@@ -219,6 +219,7 @@ describe('finished jobs', () => {
     await moveClock(db(), '1 minute')
     await maintain(db()) // it now rests for long
     await db().query(`select fencepost.configure_type($1, keep_finished => '10 seconds')`, [type])
+    await moveClock(db(), '1 second')
     await maintain(db())
     expect(await bodies(type)).toBe(0)
   })

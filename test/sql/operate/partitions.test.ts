@@ -28,9 +28,9 @@ const partitions = (parent: string) =>
   ])
 const draw = (parent: string, id: number) =>
   db().query(`select setval('fencepost_private.${parent}_id_seq', $1)`, [id])
-/** Housekeeping half a minute later: every step but the hourly ones is due. */
+/** Housekeeping a minute later: every step but the hourly ones is due. */
 const maintainLater = async () => {
-  await moveClock(db(), '31 seconds')
+  await moveClock(db(), '61 seconds')
   await maintain(db())
 }
 
@@ -107,14 +107,14 @@ describe('a partition whose jobs have all ended', () => {
     )
     const later = async (by: string) => {
       for (let pass = 0; pass < 4; pass++) {
-        await moveClock(on, pass === 0 ? by : '31 seconds')
+        await moveClock(on, pass === 0 ? by : '61 seconds')
         await maintain(on)
       }
     }
-    await later('31 seconds')
+    await later('61 seconds')
     expect(await one(on, 'select count(*) from fencepost_private.partition_fate')).toBe(0) // a dead letter holds it
     await on.query('select fencepost.discard($1)', [dead.job_id])
-    await later('31 seconds')
+    await later('61 seconds')
     expect(await column(on, 'select partition from fencepost_private.partition_fate')).toEqual([
       'job_0',
     ])
@@ -137,9 +137,9 @@ describe('a partition whose jobs have all ended', () => {
     const on = fresh.db
     await complete(on, await started(on, freshType()))
     await on.query(`select setval('fencepost_private.job_id_seq', 1000000)`)
-    await moveClock(on, '31 seconds')
+    await moveClock(on, '61 seconds')
     await maintain(on)
-    await moveClock(on, '31 seconds')
+    await moveClock(on, '61 seconds')
     await maintain(on)
     await moveClock(on, '8 days')
     await using reader = await Session.open(fresh.url)
@@ -153,7 +153,7 @@ describe('a partition whose jobs have all ended', () => {
     expect(steps.map(({ step }) => step)).toContain('fold_depth')
     await enqueue(on, freshType())
     await reader.rollback()
-    await moveClock(on, '31 seconds')
+    await moveClock(on, '61 seconds')
     const again = await on.query('select step, done from fencepost.maintain() where done > 0')
     expect(again).toEqual([{ step: 'drop_partition', done: 1 }])
     expect(

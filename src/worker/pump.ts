@@ -1,0 +1,317 @@
+import { Backoff } from '../database/backoff.ts'
+import { type Database, isConnectionError } from '../database/database.ts'
+import type { AttemptDirective, ExchangeDirective, RunDirective } from '../database/engine.ts'
+import * as engine from '../database/engine.ts'
+import { FencepostError } from '../errors.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import type { Attempt } from './attempt.ts'
+import type { Load } from './load.ts'
+import { type Outbox, settlements } from './outbox.ts'
+import { isTransient } from './refusals.ts'
+import type { Runner } from './runner.ts'
+import type { Settler } from './settler.ts'
+
+/** What a pump moves jobs and results between, and whom it tells. */
+export interface PumpOptions {
+  readonly db: Database
+  readonly log: Logger
+  readonly types: readonly string[]
+  readonly runner: Runner
+  readonly outbox: Outbox
+  readonly settler: Settler
+  readonly load: Load
+  readonly concurrency: number
+  readonly prefetch: number
+  readonly flushDelay: number
+  readonly claimed: (count: number) => void
+  /** The engine does not know this incarnation any more. */
+  readonly incarnationLost: (incarnation: number) => void
+  /** An operator asks the worker to end. */
+  readonly drain: () => void
+  /** It became so, or is no more, that there are free slots and no work. */
+  readonly idle: (isIdle: boolean) => void
+}
+
+/** Rounds under way at a time: while one is with the database, the results of another are made. */
+const LANES = 2
+/** The most that one round claims or settles. */
+const MOST = 1_000
+
+/**
+ * Moves work: each round sends the results there are and claims what there is room for, in one
+ * transaction. Results that no answer came for are kept and sent again; the engine refuses those that
+ * it had accepted.
+ */
+export class Pump {
+  readonly #options: PumpOptions
+  readonly #backoff = new Backoff()
+  #incarnation: number | undefined
+  #inFlight = 0
+  /** Jobs asked for by rounds under way. */
+  #asked = 0
+  /** The last look found less than was asked for, and nothing has changed since. */
+  #dry = false
+  #wakes = 0
+  #claiming = true
+  #paused = false
+  #failing = false
+  /** A claim was sent and no answer came: there may be leases that nobody here knows of. */
+  #unsure = false
+  #scheduled = false
+  #isIdle = false
+  #closed = false
+  #flush: NodeJS.Timeout | undefined
+  #lookers: ((found: boolean) => void)[] = []
+  #flushers: (() => void)[] = []
+  #landers: (() => void)[] = []
+
+  constructor(options: PumpOptions) {
+    this.#options = options
+  }
+
+  /** Goes on under a newly registered incarnation. */
+  begin(incarnation: number): void {
+    this.#incarnation = incarnation
+    this.#unsure = false
+    this.wake()
+  }
+
+  /** Stops until {@link begin}: the incarnation is lost. */
+  suspend(): void {
+    this.#incarnation = undefined
+    this.#tick()
+  }
+
+  /** Something changed: a result more, a slot free. */
+  poke(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    setImmediate(() => {
+      this.#scheduled = false
+      this.#tick()
+    })
+  }
+
+  /** There may be new work. */
+  wake(): void {
+    this.#wakes++
+    this.#dry = false
+    this.poke()
+  }
+
+  /** Looks for work now; true when some was found, or none can be taken. */
+  look(): Promise<boolean> {
+    return new Promise((resolve) => {
+      this.#lookers.push(resolve)
+      this.poke()
+    })
+  }
+
+  /** Claims nothing more; results still go out. Resolves when no claim is under way. */
+  stopClaiming(): Promise<void> {
+    this.#claiming = false
+    return new Promise((resolve) => {
+      this.#landers.push(resolve)
+      this.poke()
+    })
+  }
+
+  /** Resolves when there is nothing left to send, and nothing under way. */
+  whenFlushed(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#flushers.push(resolve)
+      this.poke()
+    })
+  }
+
+  /** Sends nothing more. */
+  close(): void {
+    this.#closed = true
+    clearTimeout(this.#flush)
+    this.#backoff.stop()
+    this.#tick()
+  }
+
+  #tick(): void {
+    clearTimeout(this.#flush)
+    if (!this.#closed && !this.#paused && this.#incarnation !== undefined) {
+      if (!this.#unsure) this.#startRounds()
+      else if (this.#inFlight === 0) void this.#giveBackUnknown(this.#incarnation)
+    }
+    this.#announce()
+  }
+
+  #startRounds(): void {
+    while (this.#inFlight < LANES) {
+      const round = this.#nextRound()
+      if (round === undefined) return
+      void this.#exchange(round)
+    }
+  }
+
+  /** What the next round does; undefined when there is nothing to do yet. */
+  #nextRound(): Round | undefined {
+    const { outbox, runner, concurrency, flushDelay } = this.#options
+    const { room, share } = this.#capacity()
+    const max = Math.max(0, Math.min(room, share, MOST))
+    const single = this.#inFlight === 0
+    const hungry = runner.queued === 0 && runner.running + this.#asked < concurrency
+    const wanted =
+      this.#lookers.length > 0 || (!this.#dry && ((single && hungry) || max * 2 >= share))
+    const claims = max > 0 && wanted
+    if (outbox.size === 0 && !claims) return undefined
+
+    const waited = performance.now() - outbox.oldestAt
+    const nothingElse = single && runner.running + runner.queued === 0
+    const sends = outbox.size >= MOST || waited >= flushDelay || nothingElse || !this.#claiming
+    if (!claims && !sends) {
+      this.#flush = setTimeout(() => this.#tick(), Math.max(1, flushDelay - waited))
+      return undefined
+    }
+    const results = outbox.take(MOST)
+    // One that travels alone may be refused, and what was claimed with it would be too.
+    return { results, max: results[0]?.alone ? 0 : max }
+  }
+
+  /** How many jobs there is room for, and how many of them one round takes. */
+  #capacity(): { room: number; share: number } {
+    const { runner, load, concurrency, prefetch } = this.#options
+    const rate = load.perWindow()
+    const capacity = concurrency + Math.min(prefetch, rate)
+    const room = this.#claiming ? capacity - runner.running - runner.queued - this.#asked : 0
+    return { room, share: rate >= concurrency ? Math.ceil(capacity / LANES) : capacity }
+  }
+
+  async #exchange({ results, max }: Round): Promise<void> {
+    const incarnation = this.#incarnation as number
+    const { db, types } = this.#options
+    const lookers = max > 0 ? this.#lookers.splice(0) : []
+    const wakes = this.#wakes
+    let found = true
+    this.#inFlight++
+    this.#asked += max
+    try {
+      const directives = await engine.exchange(db, {
+        worker_id: incarnation,
+        ...settlements(results),
+        ...(max > 0 ? { types, max } : {}),
+      })
+      this.#answered()
+      const claimed = this.#take(directives, results, incarnation)
+      if (max > 0 && wakes === this.#wakes) this.#dry = claimed < max
+      found = claimed > 0 || !this.#dry
+    } catch (error) {
+      this.#failed(error, results, max, incarnation)
+    } finally {
+      this.#inFlight--
+      this.#asked -= max
+      for (const resolve of lookers) resolve(found)
+      this.#options.runner.run()
+      this.poke()
+    }
+  }
+
+  /** Starts what was claimed and settles what was sent. How much was claimed. */
+  #take(
+    directives: readonly ExchangeDirective[],
+    results: readonly Attempt[],
+    incarnation: number,
+  ): number {
+    const { runner, settler } = this.#options
+    const told = new Map<number, AttemptDirective>()
+    const claimed: RunDirective[] = []
+    for (const each of directives) {
+      if (each.directive === 'run') claimed.push(each)
+      else if (each.directive === 'drain') this.#options.drain()
+      else told.set(each.job_id, each)
+    }
+    // Results first: a job whose attempt has just failed may be among those that were claimed.
+    settler.answered(results, told)
+    if (incarnation === this.#incarnation) {
+      for (const job of claimed) runner.add(job, incarnation)
+    }
+    if (claimed.length > 0) this.#options.claimed(claimed.length)
+    return claimed.length
+  }
+
+  #answered(): void {
+    this.#backoff.reset()
+    if (!this.#failing) return
+    this.#failing = false
+    this.#options.log.info({}, 'the database answers again')
+  }
+
+  #failed(error: unknown, results: readonly Attempt[], max: number, incarnation: number): void {
+    const { settler, log } = this.#options
+    if (error instanceof FencepostError && error.code === 'JE010') {
+      settler.lost(results)
+      if (incarnation === this.#incarnation) this.#options.incarnationLost(incarnation)
+    } else if (results.length > 0 && !isTransient(error)) {
+      settler.refused(error as Error, results)
+    } else {
+      const isUnknown = isConnectionError(error) && error.outcome === 'unknown'
+      this.#unsure ||= isUnknown && max > 0
+      settler.unanswered(results, isUnknown)
+      if (!this.#failing) log.warn({ error }, 'the database does not answer; results are kept')
+      this.#failing = true
+      void this.#pause()
+    }
+  }
+
+  async #pause(): Promise<void> {
+    if (this.#paused) return
+    this.#paused = true
+    await this.#backoff.wait()
+    this.#paused = false
+    this.poke()
+  }
+
+  /**
+   * Gives back what was claimed by a round whose answer was lost: nobody here would ever run it, and
+   * while this worker lives nobody else would for long.
+   */
+  async #giveBackUnknown(incarnation: number): Promise<void> {
+    const { db, runner, log } = this.#options
+    this.#paused = true
+    try {
+      const leases = await engine.leases(db, incarnation)
+      const unknown = leases.filter(({ job_id, token }) => runner.find(job_id)?.job.token !== token)
+      const ids = unknown.map(({ job_id }) => job_id)
+      const tokens = unknown.map(({ token }) => token)
+      const { length: jobs } = await engine.releaseMany(db, ids, tokens)
+      if (jobs > 0) log.warn({ jobs }, 'jobs claimed as the connection was lost were given back')
+      this.#unsure = false
+    } catch {
+      await this.#backoff.wait()
+    }
+    this.#paused = false
+    this.poke()
+  }
+
+  /** Tells those who wait for it how things stand. */
+  #announce(): void {
+    const { outbox, idle } = this.#options
+    // What a round under way has asked for is free until it answers: a look alone keeps nobody awake.
+    const free = this.#capacity().room + (this.#claiming ? this.#asked : 0)
+    if (this.#closed || free <= 0) {
+      for (const resolve of this.#lookers.splice(0)) resolve(true)
+    }
+    if (this.#closed || this.#asked === 0) {
+      for (const resolve of this.#landers.splice(0)) resolve()
+    }
+    if (this.#closed || (outbox.size === 0 && this.#inFlight === 0)) {
+      for (const resolve of this.#flushers.splice(0)) resolve()
+    }
+    const isRunning = !this.#closed && !this.#paused && this.#incarnation !== undefined
+    const isIdle = isRunning && this.#dry && free > 0
+    if (isIdle === this.#isIdle) return
+    this.#isIdle = isIdle
+    idle(isIdle)
+  }
+}
+
+/** What one exchange sends, and how much it claims. */
+interface Round {
+  readonly results: readonly Attempt[]
+  readonly max: number
+}

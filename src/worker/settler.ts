@@ -1,0 +1,121 @@
+import { Backoff } from '../database/backoff.ts'
+import type { Database } from '../database/database.ts'
+import type { AttemptDirective, Verdict } from '../database/engine.ts'
+import * as engine from '../database/engine.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import type { Attempt } from './attempt.ts'
+import { plainFailure } from './failure.ts'
+import type { Outbox } from './outbox.ts'
+import { isTransient } from './refusals.ts'
+import { failedOutcome, type ReportedOutcome } from './report.ts'
+import type { Runner } from './runner.ts'
+
+/** What a settler works with, and whom it tells. */
+export interface SettlerOptions {
+  readonly db: Database
+  readonly log: Logger
+  readonly runner: Runner
+  readonly outbox: Outbox
+  /** It is known how an attempt ended. */
+  readonly settled: (attempt: Attempt, outcome: ReportedOutcome, verdict?: Verdict) => void
+}
+
+/** What becomes of results that were sent. */
+export class Settler {
+  readonly #options: SettlerOptions
+
+  constructor(options: SettlerOptions) {
+    this.#options = options
+  }
+
+  /** The engine answered: what it says nothing of, it accepted. */
+  answered(results: readonly Attempt[], told: ReadonlyMap<number, AttemptDirective>): void {
+    for (const attempt of results) {
+      const answer = told.get(attempt.job.job_id)
+      const directive = answer?.token === attempt.job.token ? answer.directive : undefined
+      if (directive !== 'lost') this.#accepted(attempt, directive as Verdict | undefined)
+      else if (attempt.doubtful) void this.#resolveDoubt(attempt)
+      else this.#options.runner.lose(attempt)
+    }
+  }
+
+  /** Nothing was done, for a reason that lies in what was sent: each is sent alone, then replaced. */
+  refused(error: Error, results: readonly Attempt[]): void {
+    const { outbox, runner, log } = this.#options
+    for (const attempt of results) {
+      if (results.length > 1) attempt.alone = true
+      else if (!replace(attempt, error)) {
+        log.error({ error, job: attempt.job.job_id }, 'a result was refused, and is given up')
+        runner.lose(attempt)
+        return
+      }
+    }
+    outbox.putBack(results)
+  }
+
+  /** The worker's incarnation was lost, and with it all that it held. */
+  lost(results: readonly Attempt[]): void {
+    for (const attempt of results) this.#options.runner.lose(attempt)
+  }
+
+  /** No answer came. They are sent again, and `isUnknown` that they may have been accepted. */
+  unanswered(results: readonly Attempt[], isUnknown: boolean): void {
+    for (const attempt of results) attempt.doubtful ||= isUnknown
+    this.#options.outbox.putBack(results.filter((attempt) => !attempt.lost))
+  }
+
+  #accepted(attempt: Attempt, verdict: Verdict | undefined): void {
+    const { runner, settled } = this.#options
+    runner.settle(attempt)
+    if (verdict === undefined) settled(attempt, 'completed')
+    else settled(attempt, failedOutcome(attempt, verdict), verdict)
+  }
+
+  /** Refused, but it may have been accepted before: the history knows. */
+  async #resolveDoubt(attempt: Attempt): Promise<void> {
+    const { runner, settled } = this.#options
+    const outcome = await this.#outcomeOf(attempt)
+    switch (outcome) {
+      case 'completed':
+      case 'failed':
+      case 'cancelled':
+      case 'timed_out':
+        runner.settle(attempt)
+        settled(attempt, outcome)
+        return
+      default:
+        runner.lose(attempt)
+    }
+  }
+
+  /** What the history says of an attempt; undefined when it does not know, or does not answer. */
+  async #outcomeOf({ job }: Attempt): Promise<engine.AttemptOutcome | null | undefined> {
+    const backoff = new Backoff()
+    for (let tries = TRIES; tries > 0; tries--) {
+      try {
+        return await engine.attemptOutcome(this.#options.db, job.job_id, job.token)
+      } catch (error) {
+        if (!isTransient(error)) break
+        await backoff.wait()
+      }
+    }
+    return undefined
+  }
+}
+
+/** How often the history is asked, when connections keep breaking. */
+const TRIES = 8
+
+/** Puts something simpler in the place of a result that was refused; false when it is simple already. */
+function replace(attempt: Attempt, error: Error): boolean {
+  const { ending } = attempt
+  if (ending?.kind === 'completed') {
+    attempt.replaceBy(plainFailure(`the result was refused: ${error.message}`, true))
+    return true
+  }
+  if (ending?.kind === 'failed' && ending.failure.details !== null) {
+    attempt.replaceBy(plainFailure('the handler failed with an error that cannot be stored'))
+    return true
+  }
+  return false
+}

@@ -1,0 +1,121 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { enqueue, getJob, workers } from '../../src/database/engine.ts'
+import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { spawnCli } from './cli.ts'
+
+const fixture = (name: string) => fileURLToPath(new URL(`fixtures/${name}`, import.meta.url))
+const JOBS = fixture('jobs.mjs')
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await testDatabase()
+})
+afterAll(() => database.drop())
+
+const start = (...args: string[]) => spawnCli(['work', ...args], { DATABASE_URL: database.url })
+const statusOf = async (id: number) => (await getJob(database.db, id))?.status
+
+describe('fencepost work', () => {
+  it('works on what the module exports, and logs a line an attempt', async () => {
+    const id = await enqueue(database.db, { type: 'cli.double', payload: { n: 21 } })
+    const worker = start(JOBS, '--name', 'cli', '--concurrency', '3')
+    await worker.says(/cli\.double completed/)
+    expect(await getJob(database.db, id)).toMatchObject({
+      status: 'completed',
+      result: { n: 42 },
+      worker: 'cli',
+    })
+    worker.child.kill('SIGTERM')
+    const { code, out } = await worker.ended
+    expect(code).toBe(0)
+    const lines = out
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    expect(lines).toContainEqual(
+      expect.objectContaining({ job: id, type: 'cli.double', attempt: 1, outcome: 'completed' }),
+    )
+  })
+
+  it('finishes what runs when it is asked to end, whatever the module left open', async () => {
+    const id = await enqueue(database.db, { type: 'cli.slow' })
+    const worker = start(JOBS)
+    await worker.says(/slow began/)
+    worker.child.kill('SIGINT')
+    worker.child.kill('SIGINT') // npm passes on what the terminal sent already
+    expect(await worker.ended).toMatchObject({ code: 0, signal: null })
+    expect(await getJob(database.db, id)).toMatchObject({
+      status: 'completed',
+      result: { aborted: false },
+    })
+    const [last] = await workers(database.db)
+    expect(last?.status).toBe('stopped')
+  })
+
+  it('takes only the type that is wanted', async () => {
+    const other = await enqueue(database.db, { type: 'cli.slow' })
+    const id = await enqueue(database.db, { type: 'cli.double', payload: { n: 1 } })
+    const worker = start(JOBS, '--type', 'cli.double')
+    await expect.poll(() => statusOf(id)).toBe('completed')
+    worker.child.kill('SIGTERM')
+    await worker.ended
+    expect(await statusOf(other)).toBe('pending')
+  })
+
+  it('ends when the process that started it through a channel is gone', async () => {
+    const script = `
+      import { spawn } from 'node:child_process'
+      const child = spawn(process.execPath, ${JSON.stringify([fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url)), 'work', JOBS, '--name', 'orphan'])}, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+      process.stdout.write(child.pid + '\\n')
+    `
+    const parent = spawn(process.execPath, ['--input-type=module', '-e', script], {
+      env: { ...process.env, DATABASE_URL: database.url },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const statusOfOrphan = async () =>
+      (await workers(database.db)).find(({ name }) => name === 'orphan')?.status
+    await expect.poll(statusOfOrphan, { timeout: 10_000 }).toBe('active')
+    parent.kill('SIGKILL')
+    await once(parent, 'exit')
+    await expect.poll(statusOfOrphan, { timeout: 10_000 }).toBe('stopped')
+  })
+
+  it.each([
+    [[fixture('missing.mjs')], 'there is no module'],
+    [[fixture('none.mjs')], 'exports no job that can run'],
+    [[JOBS, '--type', 'cli.duoble'], 'Did you mean cli.double?'],
+    [[], 'an argument is missing'],
+  ])('%j is wrong usage', async (args, message) => {
+    const { code, err } = await start(...args).ended
+    expect(code).toBe(2)
+    expect(err).toContain(message)
+  })
+
+  it('refuses options of a worker that make no sense', async () => {
+    const { code, err } = await start(JOBS, '--concurrency', '0').ended
+    expect(code).toBe(1)
+    expect(err).toMatch(/^error JE003: .*concurrency/)
+  })
+})
+
+describe('fencepost serve', () => {
+  it('answers until it is asked to end', async () => {
+    const server = spawnCli(['serve', '--port', '0'], { DATABASE_URL: database.url })
+    const [, url] = await server.says(/"url":"(http:[^"]+)"/)
+    expect((await fetch(`${url}/ready`)).status).toBe(200)
+    server.child.kill('SIGTERM')
+    expect(await server.ended).toMatchObject({ code: 0, err: '' })
+  })
+
+  it('says when its port is taken, and does not listen for others by mistake', async () => {
+    const first = spawnCli(['serve', '--port', '0'], { DATABASE_URL: database.url })
+    const [, port = ''] = await first.says(/"url":"http:[^"]+:(\d+)"/)
+    const second = await spawnCli(['serve', '--port', port], { DATABASE_URL: database.url }).ended
+    expect(second).toMatchObject({ code: 1, err: expect.stringContaining('EADDRINUSE') })
+    const open = await spawnCli(['serve', '--host', '0.0.0.0'], { DATABASE_URL: database.url }).ended
+    expect(open).toMatchObject({ code: 1, err: expect.stringContaining('JE009') })
+  })
+})

@@ -1,0 +1,161 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { moveClock } from '../support/clock.ts'
+import { freshType, maintain } from '../support/engine.ts'
+import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { Session } from '../support/sessions.ts'
+import { column, one } from '../support/sql.ts'
+
+// What a claim costs is counted in pages that it touches: noise does not change that number. A claim of 100 jobs may
+// touch at most 1.25 times the pages that it touches when there is next to nothing in the database.
+
+const MILLION = 1_000_000
+const LIMIT = 1.25
+
+let database: TestDatabase
+let worker: number
+let type: string
+let small: number
+const db = () => database.db
+
+beforeAll(async () => {
+  database = await testDatabase()
+  worker = await one(db(), `select fencepost.register_worker('counter', ttl => '1 day')`)
+  type = freshType()
+  await enqueue(2000)
+  small = await pages()
+}, 60_000)
+afterAll(() => database.drop())
+
+async function enqueue(count: number): Promise<void> {
+  for (let left = count; left > 0; left -= 50_000) {
+    await db().query(
+      `select fencepost.enqueue_batch($1, array_fill('{"n": 1}'::jsonb, array[$2::int]))`,
+      [type, Math.min(left, 50_000)],
+      { timeout: 60_000 },
+    )
+  }
+}
+
+/** Claims and completes `count` jobs, in two sessions. */
+async function finish(count: number): Promise<void> {
+  let left = count
+  const work = async () => {
+    while (left > 0) {
+      const max = Math.min(left, 10_000)
+      left -= max
+      await db().query(
+        `with taken as materialized (
+           select array_agg(job_id) as ids, array_agg(token) as tokens
+           from fencepost.exchange($1, types => array[$2::text], max => $3) where directive = 'run'
+         )
+         select count(done.job_id) from taken cross join lateral fencepost.complete_many(taken.ids, taken.tokens) as done`,
+        [worker, type, max],
+        { timeout: 60_000 },
+      )
+    }
+  }
+  await Promise.all([work(), work()])
+}
+
+interface Plan {
+  readonly 'Shared Hit Blocks': number
+  readonly 'Shared Read Blocks': number
+}
+
+/** Pages that a claim of 100 touches: the median of the last ones of several in one session, which had planned before. */
+async function pages(times = 12): Promise<number> {
+  await using session = await Session.open(database.url)
+  const counts: number[] = []
+  for (let n = 0; n < times; n++) {
+    await moveClock(db(), '1 s') // so that each refreshes the watermark, too
+    const [row] = await session.query<{ 'QUERY PLAN': { Plan: Plan }[] }>(
+      `explain (analyze, buffers, timing off, format json)
+       select * from fencepost.exchange(${worker}, types => array['${type}'], max => 100)`,
+    )
+    const plan = row?.['QUERY PLAN'][0]?.Plan
+    if (n >= times - 5 && plan) counts.push(plan['Shared Hit Blocks'] + plan['Shared Read Blocks'])
+  }
+  counts.sort((a, b) => a - b)
+  return counts[counts.length >> 1] as number
+}
+
+/** Tables that a claim read from end to end, in a session that planned when they were empty. */
+async function scanned(session: Session): Promise<string[]> {
+  await session.begin()
+  await session.query(
+    `select * from fencepost.exchange(${worker}, types => array['${type}'], max => 100)`,
+  )
+  const rows = await session.query<{ relname: string }>(
+    `select relname from pg_stat_xact_all_tables where schemaname = 'fencepost_private' and seq_scan > 0`,
+  )
+  await session.commit()
+  return rows.map((row) => row.relname)
+}
+
+describe('a claim of 100', () => {
+  let planned: Session
+  beforeAll(async () => {
+    planned = await Session.open(database.url)
+    for (let n = 0; n < 8; n++) await scanned(planned)
+  })
+  afterAll(() => planned[Symbol.asyncDispose]())
+
+  it('costs the same with a million jobs ready, none of them analysed', {
+    timeout: 120_000,
+  }, async () => {
+    await enqueue(MILLION)
+    const large = await pages()
+    console.log(`pages of a claim of 100: ${small} with 2,000 jobs ready, ${large} with a million`)
+    expect(large / small).toBeLessThanOrEqual(LIMIT)
+    expect(await scanned(planned)).toEqual([])
+  })
+
+  it('costs the same with statistics, fresh or stale', { timeout: 60_000 }, async () => {
+    await db().query('analyze fencepost_private.ready', [], { timeout: 60_000 })
+    await db().query('analyze fencepost_private.lease, fencepost_private.job', [], {
+      timeout: 60_000,
+    })
+    expect((await pages()) / small).toBeLessThanOrEqual(LIMIT)
+    // as if the tables had been tiny when they were last looked at
+    await db().query(
+      `update pg_class set relpages = 1, reltuples = 1
+       where relnamespace = 'fencepost_private'::regnamespace and relkind in ('r', 'i') and relpages > 1`,
+    )
+    expect((await pages()) / small).toBeLessThanOrEqual(LIMIT)
+    expect(await scanned(planned)).toEqual([])
+  })
+
+  it('costs the same with a million jobs finished', { timeout: 300_000 }, async () => {
+    await finish(MILLION)
+    await enqueue(2000)
+    const large = await pages()
+    console.log(`pages of a claim of 100: ${large} with a million finished`)
+    expect(large / small).toBeLessThanOrEqual(LIMIT)
+    expect(await scanned(planned)).toEqual([])
+    await maintain(db())
+    expect((await pages()) / small).toBeLessThanOrEqual(LIMIT)
+  })
+
+  it('costs the same under a held snapshot, however many rows died', {
+    timeout: 120_000,
+  }, async () => {
+    await using holder = await Session.open(database.url)
+    await holder.begin('repeatable read')
+    await holder.query('select count(*) from fencepost_private.ready')
+    await enqueue(42_000)
+    await finish(40_000)
+    const held = await pages()
+    console.log(`pages of a claim of 100: ${held} above 40,000 dead rows`)
+    expect(held / small).toBeLessThanOrEqual(LIMIT)
+    expect(await scanned(planned)).toEqual([])
+    // without a watermark it walks over all of them: they are there
+    await db().query('truncate fencepost_private.lane_hint')
+    expect((await pages(1)) / small).toBeGreaterThan(LIMIT)
+    await holder.rollback()
+  })
+})
+
+it('what the tests count is what they mean', async () => {
+  expect(small).toBeGreaterThan(500)
+  expect(await column(db(), 'select count(*) > 1000000 from fencepost_private.job')).toEqual([true])
+})

@@ -1,0 +1,316 @@
+import postgres from 'postgres'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { AttemptAbortedError, defineJob } from '../../src/index.ts'
+import { moveClock, restoreClock } from '../support/clock.ts'
+import { refused } from '../support/sql.ts'
+import { deferred, fired, Stage } from './stage.ts'
+
+let stage: Stage
+let sql: postgres.Sql
+beforeAll(async () => {
+  stage = await Stage.open()
+  sql = postgres(stage.database.url, { max: 2, onnotice: () => {} })
+  await sql`create table ledger (job bigint, note text)`
+})
+afterAll(async () => {
+  await sql.end({ timeout: 1 })
+  await stage[Symbol.asyncDispose]()
+})
+
+it('tells a handler what it needs to know', async () => {
+  const { engine, log } = stage
+  const seen = deferred<object>()
+  const job = defineJob({
+    type: 'context.facts',
+    retry: { maxAttempts: 7 },
+    run: (payload, ctx) => {
+      const { jobId, token, type, attempt, maxAttempts, priority, headers } = ctx
+      const { idempotencyKey, tenant, worker, createdAt } = ctx
+      ctx.log.info({ extra: 1 }, 'a line')
+      seen.resolve({ payload, jobId, token, type, attempt, maxAttempts, priority, headers })
+      return { idempotencyKey, tenant, worker, createdAt }
+    },
+  })
+  await using _ = await stage.work([job], { name: 'facts' })
+  const id = await engine.enqueue(
+    job,
+    { a: 1 },
+    { priority: 8, idempotencyKey: 'k', headers: { traceparent: '00-1' }, tenant: 'acme' },
+  )
+  expect(await seen.promise).toEqual({
+    payload: { a: 1 },
+    jobId: id,
+    token: 1,
+    type: 'context.facts',
+    attempt: 1,
+    maxAttempts: 7,
+    priority: 8,
+    headers: { traceparent: '00-1' },
+  })
+  await log.ended(id)
+  const done = await engine.job(id)
+  expect(done?.result).toEqual({
+    idempotencyKey: 'k',
+    tenant: 'acme',
+    worker: 'facts',
+    createdAt: done?.createdAt.toISOString(),
+  })
+  expect(log.lines).toContainEqual({
+    level: 'info',
+    msg: 'a line',
+    job: id,
+    type: 'context.facts',
+    attempt: 1,
+    worker: 'facts',
+    extra: 1,
+  })
+})
+
+it('keeps the latest progress', async () => {
+  const { engine, log } = stage
+  const told = deferred()
+  const go = deferred()
+  const job = defineJob({
+    type: 'context.progress',
+    run: async (_, ctx) => {
+      await ctx.progress(0.1)
+      await ctx.progress({ rows: 1200 })
+      told.resolve()
+      await go.promise
+    },
+  })
+  await using _ = await stage.work([job])
+  const id = await engine.enqueue(job, {})
+  await told.promise
+  expect(await engine.job(id)).toMatchObject({ status: 'running', progress: { rows: 1200 } })
+  go.resolve()
+  await log.ended(id)
+})
+
+it('runs a step once, however often the job is tried', async () => {
+  const { engine, log } = stage
+  const ran: string[] = []
+  const job = defineJob({
+    type: 'context.steps',
+    retry: { baseDelay: 0 },
+    run: async (_, ctx) => {
+      const charge = await ctx.step('charge', () => {
+        ran.push(`charge ${ctx.attempt}`)
+        return { id: 'ch_1' }
+      })
+      await ctx.step('nothing', async () => {
+        ran.push(`nothing ${ctx.attempt}`)
+      })
+      if (ctx.attempt === 1) throw new Error('after the steps')
+      return charge
+    },
+  })
+  await using _ = await stage.work([job])
+  const id = await engine.enqueue(job, {})
+  await log.ended(id, 'completed')
+  expect(ran).toEqual(['charge 1', 'nothing 1'])
+  expect((await engine.job(id))?.result).toEqual({ id: 'ch_1' })
+})
+
+describe('a handler that waits', () => {
+  it('sleeps without a slot, and goes on when the time has passed', async () => {
+    const { engine, log, database } = stage
+    const job = defineJob({
+      type: 'context.sleep',
+      run: async (_, ctx) => {
+        await ctx.sleep('cool down', '1h')
+        return { attempt: ctx.attempt, token: ctx.token }
+      },
+    })
+    await using worker = await stage.work([job], { concurrency: 1 })
+    const id = await engine.enqueue(job, {})
+    await log.ended(id, 'suspended')
+    expect(await engine.job(id)).toMatchObject({ status: 'waiting', attempts: 0 })
+    expect(worker.slots.running).toBe(0)
+    await moveClock(database.db, '61 minutes')
+    await log.ended(id, 'completed')
+    await restoreClock(database.db)
+    expect((await engine.job(id))?.result).toEqual({ attempt: 1, token: 2 })
+  })
+
+  const approval = defineJob({
+    type: 'context.wait',
+    run: async (_, ctx) => ({ got: await ctx.waitFor('approval', { timeout: '1h' }) }),
+  })
+
+  it('gets the data of resume()', async () => {
+    const { engine, log } = stage
+    await using _ = await stage.work([approval])
+    const id = await engine.enqueue(approval, {})
+    await log.ended(id, 'suspended')
+    expect(await engine.job(id)).toMatchObject({ status: 'waiting', waitsFor: 'approval' })
+    await engine.resume(id, { by: 'ada' })
+    await log.ended(id, 'completed')
+    expect((await engine.job(id))?.result).toEqual({ got: { by: 'ada' } })
+  })
+
+  it('gets nothing when the time passes first', async () => {
+    const { engine, log, database } = stage
+    await using _ = await stage.work([approval])
+    const id = await engine.enqueue(approval, {})
+    await log.ended(id, 'suspended')
+    await moveClock(database.db, '61 minutes')
+    await log.ended(id, 'completed')
+    await restoreClock(database.db)
+    expect((await engine.job(id))?.result).toEqual({})
+  })
+})
+
+it('gives a job back, and the attempt does not count', async () => {
+  const { engine, log } = stage
+  const job = defineJob({
+    type: 'context.release',
+    run: async (_, ctx) => {
+      if (ctx.token === 1) await ctx.release()
+      return ctx.attempt
+    },
+  })
+  await using _ = await stage.work([job])
+  const id = await engine.enqueue(job, {})
+  await log.ended(id, 'released')
+  await log.ended(id, 'completed')
+  expect(await engine.job(id)).toMatchObject({ attempts: 1, result: 1, token: 2 })
+})
+
+describe('complete(tx)', () => {
+  /** Writes to the ledger and completes in one transaction; `after` happens before the commit. */
+  function transactional(type: string, after: (jobId: number, attempt: number) => unknown) {
+    return defineJob({
+      type,
+      retry: { baseDelay: 0 },
+      run: async (_, ctx) => {
+        await sql.begin(async (tx) => {
+          await tx`insert into ledger values (${ctx.jobId}, ${`attempt ${ctx.attempt}`})`
+          await ctx.complete(tx, { noted: ctx.attempt })
+          await after(ctx.jobId, ctx.attempt)
+        })
+      },
+    })
+  }
+
+  const noted = async (id: number) =>
+    (await sql<{ note: string }[]>`select note from ledger where job = ${id}`).map(
+      ({ note }) => note,
+    )
+
+  it('commits the write, the result and the event together', async () => {
+    const { engine, log } = stage
+    const inside = deferred<string | undefined>()
+    const job = transactional('tx.together', async (id) => {
+      inside.resolve((await engine.job(id))?.status)
+    })
+    await using worker = await stage.work([job])
+    const id = await engine.enqueue(job, {})
+    expect(await inside.promise).toBe('running')
+    expect(await log.ended(id)).toMatchObject({ outcome: 'completed' })
+    expect(await engine.job(id)).toMatchObject({ status: 'completed', result: { noted: 1 } })
+    expect(await noted(id)).toEqual(['attempt 1'])
+    expect(worker.counters).toMatchObject({ completed: 1, lost: 0, failed: 0 })
+  })
+
+  it('leaves nothing behind when the transaction rolls back, and the job is tried again', async () => {
+    const { engine, log } = stage
+    const job = transactional('tx.rollback', (_, attempt) => {
+      if (attempt === 1) throw new Error('constraint')
+    })
+    await using _ = await stage.work([job])
+    const id = await engine.enqueue(job, {})
+    await log.ended(id, 'completed')
+    expect(await noted(id)).toEqual(['attempt 2'])
+    const attempts = await engine.attempts(id)
+    expect(attempts.map(({ outcome, error }) => [outcome, error])).toEqual([
+      ['completed', null],
+      ['failed', 'constraint'],
+    ])
+  })
+
+  it('counts although the handler throws after the commit', async () => {
+    const { engine, log } = stage
+    const job = defineJob({
+      type: 'tx.late',
+      run: async (_, ctx) => {
+        await sql.begin(async (tx) => ctx.complete(tx, 'done'))
+        throw new Error('too late')
+      },
+    })
+    await using _ = await stage.work([job])
+    const id = await engine.enqueue(job, {})
+    expect(await log.ended(id)).toMatchObject({ outcome: 'completed' })
+    expect(await engine.job(id)).toMatchObject({ status: 'completed', result: 'done', attempts: 1 })
+  })
+
+  it('rolls the whole transaction back when the lease was lost, and the handler is told', async () => {
+    const { engine, log, database } = stage
+    const reached = deferred<number>()
+    const go = deferred()
+    const told = deferred<unknown>()
+    const job = defineJob({
+      type: 'tx.lost',
+      run: async (_, ctx) => {
+        if (ctx.token > 1) return 'elsewhere'
+        reached.resolve(ctx.jobId)
+        void fired(ctx.signal).then(told.resolve)
+        await go.promise
+        await sql.begin(async (tx) => {
+          await tx`insert into ledger values (${ctx.jobId}, 'stale')`
+          await ctx.complete(tx)
+        })
+        return 'here'
+      },
+    })
+    await using _ = await stage.work([job])
+    const id = await engine.enqueue(job, {})
+    await reached.promise
+    // Someone who knows the token ends the attempt behind the worker's back.
+    await database.db.query('select fencepost.fail($1, 1, $2, retry_in => $3)', [
+      id,
+      'taken',
+      '0 s',
+    ])
+    await log.ended(id, 'completed')
+    go.resolve()
+    expect(await told.promise).toMatchObject({ why: 'lease_lost' })
+    await log.ended(id, 'lost')
+    expect(await noted(id)).toEqual([])
+    expect(await engine.job(id)).toMatchObject({ result: 'elsewhere' })
+  })
+})
+
+it('refuses every write of a lost attempt with JE001, and fires its signal', async () => {
+  const { engine, log, database } = stage
+  const reached = deferred()
+  const go = deferred()
+  const refusals = deferred<string[]>()
+  const job = defineJob({
+    type: 'context.stale',
+    run: async (_, ctx) => {
+      if (ctx.token > 1) return
+      reached.resolve()
+      await go.promise
+      const codes: string[] = []
+      for (const write of [
+        () => ctx.progress(1),
+        () => ctx.step('s', () => 1),
+        () => ctx.release(),
+        () => ctx.sleep('z', '1s'),
+      ]) {
+        codes.push((await refused(write(), 'JE001')).code)
+      }
+      expect(ctx.signal.aborted).toBe(true)
+      expect(ctx.signal.reason).toBeInstanceOf(AttemptAbortedError)
+      refusals.resolve(codes)
+    },
+  })
+  await using _ = await stage.work([job])
+  const id = await engine.enqueue(job, {})
+  await reached.promise
+  await database.db.query('select fencepost.fail($1, 1, $2, retry_in => $3)', [id, 'taken', '0 s'])
+  go.resolve()
+  expect(await refusals.promise).toHaveLength(4)
+  await log.ended(id, 'completed')
+})
