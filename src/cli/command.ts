@@ -49,6 +49,15 @@ export class Invocation {
     return text === undefined ? undefined : wholeNumber(`--${option}`, text)
   }
 
+  /** The options of these that were given, as a filter: with _ for - in their names. */
+  filter(options: Readonly<Record<string, OptionSpec>>): Record<string, string> {
+    const given = Object.keys(options).flatMap((option) => {
+      const value = this.text(option)
+      return value === undefined ? [] : [[option.replaceAll('-', '_'), value] as const]
+    })
+    return Object.fromEntries(given)
+  }
+
   /** An argument by its place, as a whole number such as a job's id. */
   id(place: number, what: string): number {
     return wholeNumber(what, this.positionals[place] ?? '')

@@ -1,4 +1,5 @@
 import type { Command } from './command.ts'
+import { workflowCommands } from './workflow-commands.ts'
 
 /** A command's name, what it does in a line, and the command itself, loaded when it is called. */
 export interface CommandEntry {
@@ -61,6 +62,7 @@ export const commands: readonly CommandEntry[] = [
     summary: 'Give a dead letter up',
     load: async () => (await dlq()).dlqDiscard,
   },
+  ...workflowCommands,
   {
     name: 'stats',
     summary: 'How each type stands; a live table in a terminal',

@@ -10,7 +10,7 @@ export function overview({ style }: Terminal): string {
   const lines = commands.map(
     ({ name, summary }) => `  ${style.bold(name.padEnd(widest))}  ${summary}`,
   )
-  return `${style.bold('fencepost')} ${version}: durable jobs inside PostgreSQL
+  return `${style.bold('fencepost')} ${version}: durable jobs and workflows inside PostgreSQL
 
 ${lines.join('\n')}
 

@@ -73,11 +73,13 @@ function pad(text: string, to: number, right: boolean): string {
   return right ? gap + text : text + gap
 }
 
-function width(text: string): number {
+/** How many columns a text takes. */
+export function width(text: string): number {
   return [...text].length
 }
 
-function clip(text: string, columns: number | undefined): string {
+/** A text of at most so many columns. */
+export function clip(text: string, columns: number | undefined): string {
   if (columns === undefined || width(text) <= columns) return text
   return `${[...text].slice(0, Math.max(1, columns - 1)).join('')}…`
 }

@@ -8,6 +8,8 @@ export interface Terminal {
   readonly interactive: boolean
   /** Columns of the screen; undefined when there is none. */
   readonly width: number | undefined
+  /** Rows of the screen; undefined when there is none. */
+  readonly height: number | undefined
   readonly style: Style
   /** Results: standard output. */
   write(text: string): void
@@ -22,6 +24,7 @@ export interface Style {
   red(text: string): string
   green(text: string): string
   yellow(text: string): string
+  cyan(text: string): string
 }
 
 /** The terminal of this process. */
@@ -35,6 +38,9 @@ export function processTerminal(): Terminal {
     interactive,
     get width() {
       return interactive ? stdout.columns : undefined
+    },
+    get height() {
+      return interactive ? stdout.rows : undefined
     },
     style: styleFor(interactive && !env.NO_COLOR && env.TERM !== 'dumb'),
     write: (text) => void stdout.write(text),
@@ -58,5 +64,6 @@ export function styleFor(colours: boolean): Style {
     red: mark(31, 39),
     green: mark(32, 39),
     yellow: mark(33, 39),
+    cyan: mark(36, 39),
   }
 }

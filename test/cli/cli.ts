@@ -19,6 +19,8 @@ export interface Surroundings {
   readonly stdin?: string
   /** A terminal of this many columns. Default: none. */
   readonly width?: number
+  /** And of this many rows. Default 50. */
+  readonly height?: number
 }
 
 /** Runs a command line in this process, with an output that is kept. */
@@ -26,7 +28,7 @@ export async function cli(
   args: readonly string[],
   surroundings: Surroundings = {},
 ): Promise<Outcome> {
-  const { env = {}, stdin = '', width } = surroundings
+  const { env = {}, stdin = '', width, height = 50 } = surroundings
   let out = ''
   let err = ''
   const terminal: Terminal = {
@@ -35,6 +37,7 @@ export async function cli(
     stdin: Readable.from(stdin === '' ? [] : [Buffer.from(stdin)]),
     interactive: width !== undefined,
     width,
+    height: width === undefined ? undefined : height,
     style: styleFor(width !== undefined && !env.NO_COLOR),
     write(text) {
       out += text

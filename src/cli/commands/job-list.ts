@@ -37,14 +37,11 @@ export const jobList: Command = {
     before: { value: '<id>', help: 'Go on below this job.' },
   },
   async run(invocation) {
-    const filter = Object.fromEntries(
-      Object.keys(FILTERS).flatMap((option) => {
-        const value = invocation.text(option)
-        return value === undefined ? [] : [[option.replaceAll('-', '_'), value]]
-      }),
-    )
     const rows = await withDatabase(invocation, (db) =>
-      listJobs(db, filter, { max: invocation.number('limit'), after: invocation.number('before') }),
+      listJobs(db, invocation.filter(FILTERS), {
+        max: invocation.number('limit'),
+        after: invocation.number('before'),
+      }),
     )
     const jobs = rows.filter(({ cut }) => !cut).map(({ cut: _, ...job }) => job)
     const end = rows.find(({ cut }) => cut)

@@ -1,9 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Queryable } from '../../database/database.ts'
 import { type StatsRow, stats } from '../../database/engine.ts'
+import { age } from '../age.ts'
 import type { Command, Invocation } from '../command.ts'
 import { withDatabase } from '../database.ts'
 import { tell } from '../failure.ts'
+import { LiveText } from '../live-text.ts'
 import { untilAsked } from '../signals.ts'
 import { table } from '../table.ts'
 import type { Terminal } from '../terminal.ts'
@@ -34,17 +36,16 @@ async function watch(invocation: Invocation, db: Queryable): Promise<undefined> 
   const { terminal } = invocation
   const stop = new AbortController()
   untilAsked().then(() => stop.abort())
-  let drawn = 0
+  const screen = new LiveText(terminal)
   while (!stop.signal.aborted) {
     try {
       const rows = await stats(db, invocation.text('type'), { signal: stop.signal })
-      const text = `${statsTable(rows, terminal)}\n${terminal.style.dim(`${new Date().toLocaleTimeString()} · Ctrl-C ends it`)}\n`
-      terminal.write(`${drawn === 0 ? '' : `\u001b[${drawn}A\u001b[J`}${text}`)
-      drawn = text.split('\n').length - 1
+      const text = `${statsTable(rows, terminal)}\n${terminal.style.dim(`${new Date().toLocaleTimeString()} · Ctrl-C ends it`)}`
+      screen.draw(text)
     } catch (error) {
       if (stop.signal.aborted) return undefined
       tell(error, terminal, false)
-      drawn = 0
+      screen.keep()
     }
     await sleep(PERIOD, undefined, { signal: stop.signal }).catch(() => {})
   }
@@ -70,15 +71,6 @@ export function statsTable(rows: readonly StatsRow[], terminal: Terminal): strin
     })),
     terminal,
   )
-}
-
-/** A time in words: 0.4 s, 12 s, 3 min, 5 h, 2 d. */
-export function age(seconds: number): string {
-  if (seconds < 10) return `${Math.max(0, seconds).toFixed(1)} s`
-  if (seconds < 120) return `${Math.round(seconds)} s`
-  if (seconds < 7_200) return `${Math.round(seconds / 60)} min`
-  if (seconds < 172_800) return `${Math.round(seconds / 3_600)} h`
-  return `${Math.round(seconds / 86_400)} d`
 }
 
 function rate(perSecond: number): number {
