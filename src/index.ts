@@ -14,6 +14,25 @@ export {
   type WorkerInfo,
 } from './client/fencepost.ts'
 export type { EnqueueOptions, JobRequest, TransactionOption } from './client/new-job.ts'
+export {
+  type MigrationChange,
+  Run,
+  type RunInfo,
+  type RunListing,
+  type TaskInfo,
+  type TaskQuery,
+  type TaskReason,
+} from './client/run.ts'
+export { RunFailedError, RunTimeoutError, type TaskFailure } from './client/run-ends.ts'
+export type { ResultOptions } from './client/run-result.ts'
+export type {
+  ApprovalFilter,
+  ApprovalInfo,
+  DecisionOptions,
+  RunFilter,
+  StartOptions,
+  WorkflowDifference,
+} from './client/workflow-client.ts'
 export type { TransactionHandle } from './database/adopt.ts'
 export {
   ConnectionLostError,
@@ -35,9 +54,25 @@ export {
   JobDefinition,
   type JobOptions,
 } from './definitions/define-job.ts'
+export {
+  defineWorkflow,
+  type RunOutput,
+  WorkflowDefinition,
+  type WorkflowOptions,
+} from './definitions/define-workflow.ts'
 export type { Duration } from './definitions/duration.ts'
 export type { Schema } from './definitions/schema.ts'
 export type { RetryPolicy, TypeSettings } from './definitions/settings.ts'
+export type {
+  ApprovalOptions,
+  ChildOptions,
+  Decision,
+  JobTaskOptions,
+  MapOptions,
+  SignalOptions,
+  TaskOptions,
+  TimerOptions,
+} from './definitions/workflow-tasks.ts'
 export { type ErrorCode, errorCatalogue, FencepostError } from './errors.ts'
 export { createLogger, type Logger, type LoggerOptions, silentLogger } from './telemetry/logger.ts'
 export { type AbortCause, AttemptAbortedError } from './worker/abort.ts'

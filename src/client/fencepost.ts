@@ -19,6 +19,7 @@ import {
   type TransactionOption,
   typeOf,
 } from './new-job.ts'
+import { WorkflowClient } from './workflow-client.ts'
 
 /** How an engine is reached: by a URL, or through a database that the application has. */
 export interface FencepostOptions {
@@ -82,13 +83,14 @@ export interface MatchingOptions {
  *
  * Errors of the engine are {@link FencepostError}, by `code`.
  */
-export class Fencepost implements AsyncDisposable {
+export class Fencepost extends WorkflowClient implements AsyncDisposable {
   readonly #db: Database
   readonly #options: FencepostOptions
   readonly #workers = new Set<Worker>()
 
   /** @throws FencepostError JE003 for options that make no sense */
   constructor(options: FencepostOptions) {
+    super()
     checkOptions('Fencepost', options, checks)
     const { url, database, max, prepare, applicationName } = options
     if ((url === undefined) === (database === undefined)) {
@@ -109,7 +111,7 @@ export class Fencepost implements AsyncDisposable {
   }
 
   /** The database, for statements of one's own. */
-  get database(): Database {
+  override get database(): Database {
     return this.#db
   }
 

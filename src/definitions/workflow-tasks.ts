@@ -41,7 +41,7 @@ export interface JobTaskOptions<Parent extends string, Job> extends WorkOptions<
 
 /**
  * A task that runs a job for each element of an array. Its output is the array of their results. Paths
- * of its `input` may also read `$.item` and `$.index`; without `input` that is the payload.
+ * of its `input` may also read `$.item` and `$.index`; without `input` the payload is `{item, index}`.
  */
 export interface MapOptions<Parent extends string, Job> extends WorkOptions<Parent, Job> {
   /** An SQL/JSON path to the array. */
