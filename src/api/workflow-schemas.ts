@@ -1,7 +1,7 @@
 import { z } from '@hono/zod-openapi'
 import { anyJson } from './fields.ts'
 
-// What answers about workflows look like, for the reference: rows of the stable views.
+// What answers about workflows look like, for the reference: rows of the stable views, as they are.
 
 const id = z.int().openapi({ format: 'int64', example: 42 })
 const time = z.iso.datetime().openapi({ example: '2030-01-01T00:00:00.000Z' })
@@ -76,6 +76,8 @@ export const ListedRun = z
     tenant: text.nullable(),
     idempotency_key: text.nullable(),
     reason: text.nullable().openapi({ description: 'Why it was paused or cancelled.' }),
+    paused_at: time.nullable(),
+    cancelled_at: time.nullable(),
     parent_run_id: id.nullable(),
     parent_task_id: id.nullable(),
     root_run_id: id,
@@ -115,12 +117,19 @@ export const Task = z
     job_id: id.nullable(),
     child_run_id: id.nullable(),
     item: count.nullable().openapi({ description: 'The place of an item of a map, from 0.' }),
-    parent_task_id: id.nullable(),
+    parent_task_id: id.nullable().openapi({
+      description: 'The map of an item, or the task that a compensation undoes.',
+    }),
     approval_id: id.nullable().openapi({ description: 'The gate before it.' }),
-    due_at: time.nullable(),
-    started_at: time.nullable(),
+    due_at: time.nullable().openapi({ description: 'When its time comes, or its wait expires.' }),
+    ready_at: time.nullable().openapi({ description: 'When its parents were done.' }),
+    started_at: time.nullable().openapi({ description: 'While it runs.' }),
     finished_at: time.nullable(),
+    unmet_parents: count.openapi({ description: 'Parents and gates that it still waits for.' }),
     after: z.array(text).openapi({ description: 'The tasks that it waits for.' }),
+    items: count.nullable().openapi({ description: 'Of a map: how many.' }),
+    items_open: count.nullable().openapi({ description: 'Of a map: how many have not ended.' }),
+    items_failed: count.nullable().openapi({ description: 'Of a map: how many failed.' }),
   })
   .openapi('Task')
 
@@ -149,6 +158,7 @@ export const Approval = z
     decided_by: text.nullable(),
     comment: text.nullable(),
     data: anyJson,
+    tenant: text.nullable(),
   })
   .openapi('Approval')
 
