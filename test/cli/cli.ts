@@ -19,6 +19,10 @@ export interface Surroundings {
   readonly stdin?: string
   /** A terminal of this many columns. Default: none. */
   readonly width?: number
+  /** Resolves when the command is to end, as by Ctrl-C. Default: never. */
+  readonly asked?: Promise<string>
+  /** Told of all that is written, as it is written. */
+  readonly onWrite?: (text: string) => void
 }
 
 /** Runs a command line in this process, with an output that is kept. */
@@ -26,7 +30,7 @@ export async function cli(
   args: readonly string[],
   surroundings: Surroundings = {},
 ): Promise<Outcome> {
-  const { env = {}, stdin = '', width } = surroundings
+  const { env = {}, stdin = '', width, asked = new Promise(() => {}), onWrite } = surroundings
   let out = ''
   let err = ''
   const terminal: Terminal = {
@@ -38,10 +42,12 @@ export async function cli(
     style: styleFor(width !== undefined && !env.NO_COLOR),
     write(text) {
       out += text
+      onWrite?.(text)
     },
     note(line) {
       err += `${line}\n`
     },
+    untilAsked: () => asked,
   }
   const code = await runCli(args, terminal)
   return { code, out, err }

@@ -1,3 +1,4 @@
+import { EventEmitter, once } from 'node:events'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { claim, complete, fail, registerWorker } from '../../src/database/engine.ts'
 import { type TestDatabase, testDatabase } from '../support/server.ts'
@@ -195,6 +196,24 @@ describe('stats', () => {
     expect(out).toMatch(/^type +ready/)
     expect((await json(['stats', '--type', 'depth']))[0]).toMatchObject({ type: 'depth', ready: 1 })
     expect(await run(['stats', '--type', 'never'])).toMatchObject({ code: 1 })
+  })
+})
+
+describe('stats in a terminal', () => {
+  it('draws again each second, over what it drew, until it is asked to end', async () => {
+    const ending = new EventEmitter()
+    const asked = once(ending, 'asked').then(() => 'SIGINT')
+    let drawn = 0
+    const { code, out } = await run(['stats', '--type', 'depth'], {
+      width: 100,
+      asked,
+      onWrite() {
+        if (++drawn === 2) ending.emit('asked')
+      },
+    })
+    expect(code).toBe(0)
+    expect(out.match(/depth +\d/g)).toHaveLength(2)
+    expect(out).toContain('\u001b[3A\u001b[J')
   })
 })
 

@@ -115,7 +115,8 @@ describe('fencepost serve', () => {
     const [, port = ''] = await first.says(/"url":"http:[^"]+:(\d+)"/)
     const second = await spawnCli(['serve', '--port', port], { DATABASE_URL: database.url }).ended
     expect(second).toMatchObject({ code: 1, err: expect.stringContaining('EADDRINUSE') })
-    const open = await spawnCli(['serve', '--host', '0.0.0.0'], { DATABASE_URL: database.url }).ended
+    const open = await spawnCli(['serve', '--host', '0.0.0.0'], { DATABASE_URL: database.url })
+      .ended
     expect(open).toMatchObject({ code: 1, err: expect.stringContaining('JE009') })
   })
 })

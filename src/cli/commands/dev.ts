@@ -14,7 +14,6 @@ import { Screen } from '../dev/screen.ts'
 import { startExample } from '../dev/start-example.ts'
 import { dataDirectory, removeDevState, runningDev, writeDevState } from '../dev/state.ts'
 import { portOf } from '../port.ts'
-import { untilAsked } from '../signals.ts'
 
 /** How many ports after the wanted one are tried. */
 const MORE_PORTS = 50
@@ -39,7 +38,7 @@ stops everything; the next start goes on where this one was. FENCEPOST_DATA_DIR 
         `Its API answers at ${running.apiUrl}. Another directory: FENCEPOST_DATA_DIR.`,
       )
     }
-    const asked = untilAsked()
+    const asked = invocation.terminal.untilAsked()
     const screen = new Screen(invocation.terminal)
     await using cleanup = new Cleanup()
     await start(invocation, screen, cleanup)

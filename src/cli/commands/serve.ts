@@ -5,7 +5,6 @@ import { engineMetrics } from '../../telemetry/metrics.ts'
 import type { Command } from '../command.ts'
 import { databaseUrl } from '../database.ts'
 import { portOf } from '../port.ts'
-import { untilAsked } from '../signals.ts'
 
 export const serve: Command = {
   help: `Serves the HTTP API of a database that fencepost migrate has prepared. It listens on this machine only, since it
@@ -37,7 +36,7 @@ has no keys yet: reach it from elsewhere through a tunnel that knows who may. Lo
     })
     const who = invocation.has('without-keys') ? 'whoever reaches it' : 'this machine only'
     log.info({ url: server.url, docs: `${server.url}/docs` }, `the API answers ${who}`)
-    const signal = await untilAsked()
+    const signal = await terminal.untilAsked()
     log.info({ signal }, 'the API stops')
     return undefined
   },

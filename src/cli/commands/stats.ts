@@ -4,7 +4,6 @@ import { type StatsRow, stats } from '../../database/engine.ts'
 import type { Command, Invocation } from '../command.ts'
 import { withDatabase } from '../database.ts'
 import { tell } from '../failure.ts'
-import { untilAsked } from '../signals.ts'
 import { table } from '../table.ts'
 import type { Terminal } from '../terminal.ts'
 
@@ -33,7 +32,7 @@ drawn each second until Ctrl-C.`,
 async function watch(invocation: Invocation, db: Queryable): Promise<undefined> {
   const { terminal } = invocation
   const stop = new AbortController()
-  untilAsked().then(() => stop.abort())
+  terminal.untilAsked().then(() => stop.abort())
   let drawn = 0
   while (!stop.signal.aborted) {
     try {
