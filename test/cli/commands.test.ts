@@ -91,7 +91,8 @@ describe('job enqueue', () => {
   it.each([
     [['x', '--priority', '-1'], 'JE003', 'priority'],
     [['bad type'], 'JE003', 'must be a name'],
-    [['x', '--delay', 'soon'], '22007', 'interval'],
+    [['x', '--delay', 'soon'], 'JE003', 'interval'],
+    [['x', '--timeout', '-'], 'JE003', 'interval'],
     [['x', '"\\u0000"'], 'JE003', 'NUL'],
   ])('%j is refused with code, detail and hint', async (args, code, message) => {
     const outcome = await run(['job', 'enqueue', ...args])
@@ -273,6 +274,13 @@ describe('sql', () => {
     const { out } = await run(['sql', String.raw`select E'a\x1b[31mb\nc' as text`])
     expect(out).toBe('text\na [31mb c\n(1 row)\n')
   })
+})
+
+it('says that a database has no schema yet', async () => {
+  await using empty = await testDatabase({ migrated: false })
+  const { code, err } = await cli(['stats'], { env: { DATABASE_URL: empty.url } })
+  expect(code).toBe(1)
+  expect(err).toMatch(/^error JE011: [\s\S]*Run fencepost migrate\./)
 })
 
 describe('migrate', () => {

@@ -5,7 +5,6 @@ import { connect, type Database } from '../../database/database.ts'
 import { startEmbedded } from '../../database/embedded.ts'
 import { migrate } from '../../database/migrate.ts'
 import { createLogger } from '../../telemetry/logger.ts'
-import { engineMetrics } from '../../telemetry/metrics.ts'
 import { UsageError } from '../arguments.ts'
 import type { Command, Invocation } from '../command.ts'
 import { Cleanup } from '../dev/cleanup.ts'
@@ -96,7 +95,6 @@ async function serve(
   const server = await serveApi({
     db,
     log: createLogger({ destination: { write: (text) => writeSync(fd, text) } }),
-    metrics: engineMetrics({ db }).text,
     port: portOf(invocation),
     portsToTry: MORE_PORTS,
   })

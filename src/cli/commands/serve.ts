@@ -1,7 +1,6 @@
 import { serveApi } from '../../api/server.ts'
 import { connect } from '../../database/database.ts'
 import { createLogger } from '../../telemetry/logger.ts'
-import { engineMetrics } from '../../telemetry/metrics.ts'
 import type { Command } from '../command.ts'
 import { databaseUrl } from '../database.ts'
 import { portOf } from '../port.ts'
@@ -30,7 +29,6 @@ has no keys yet: reach it from elsewhere through a tunnel that knows who may. Lo
       log,
       port: portOf(invocation),
       withoutKeys: invocation.has('without-keys'),
-      metrics: engineMetrics({ db }).text,
       ...(host === undefined ? {} : { host }),
       ...(bodyLimit === undefined ? {} : { bodyLimit }),
     })
