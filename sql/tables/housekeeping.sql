@@ -29,7 +29,7 @@ insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) 
   ( 3, 'mark_lost',         'mark_lost()',         '0',          false),
   ( 4, 'reclaim',           'reclaim(1000)',       '0',          false),
   ( 5, 'resume_due',        'resume_due(1000)',    '0',          false),
-  ( 6, 'promote',           'promote(5000)',       '0',          false),
+  ( 6, 'promote_due',       'promote_due()',       '0',          false),
   ( 7, 'refresh_idle_hints', 'refresh_idle_hints()', '0',        false),
   ( 8, 'fold_depth',        'fold_depth()',        '0',          false),
   ( 9, 'fold_outcomes',     'fold_outcomes()',     '0',          false),
