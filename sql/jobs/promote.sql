@@ -1,6 +1,6 @@
 -- Moves delayed jobs whose time has come to their lanes, oldest first, at most p_limit, and wakes who sleeps for them.
 -- With p_window only what became due within it: claims pass two seconds, so that under a held snapshot they never
--- walk the dead head of the index; with null all that is due, as maintain() does now and then: see promote_due.
+-- walk the dead head of the index; maintain() passes five minutes, and null once a minute, for what was committed late.
 -- Locks: the rows it moves, SKIP LOCKED.
 create function fencepost_private.promote(p_limit int default 1000, p_window interval default null, p_now timestamptz default fencepost_private.now())
 returns bigint
@@ -52,26 +52,3 @@ begin
 end
 $$;
 comment on function fencepost_private.promote(int, interval, timestamptz) is 'Moves up to p_limit due jobs from delayed to ready; with p_window only those that became due within it.';
-
--- The same for maintain(): what became due in the last five minutes, and once a minute all, for what was committed
--- late or lay there while no housekeeping ran. So a pass does not walk what died during hours of a held snapshot.
-create function fencepost_private.promote_due(p_limit int default 30000, p_now timestamptz default fencepost_private.now())
-returns bigint
-language plpgsql
-volatile
-set search_path = fencepost_private, pg_temp
-as $$
-declare
-  v_count bigint;
-begin
-  if (select m.last_at from maintain_step m where m.step = 'promote_due') > p_now - interval '1 minute' then
-    return promote(p_limit, interval '5 minutes', p_now);
-  end if;
-  v_count := promote(p_limit, null, p_now);
-  if v_count < p_limit then
-    update maintain_step m set last_at = p_now where m.step = 'promote_due';
-  end if;
-  return v_count;
-end
-$$;
-comment on function fencepost_private.promote_due(int, timestamptz) is 'A step of maintain(): moves due jobs from delayed to ready. Returns how many.';

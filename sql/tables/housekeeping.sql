@@ -29,16 +29,17 @@ insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) 
   ( 3, 'mark_lost',         'mark_lost()',         '0',          false),
   ( 4, 'reclaim',           'reclaim(1000)',       '0',          false),
   ( 5, 'resume_due',        'resume_due(1000)',    '0',          false),
-  ( 6, 'promote_due',       'promote_due()',       '0',          false),
-  ( 7, 'refresh_idle_hints', 'refresh_idle_hints()', '0',        false),
-  ( 8, 'fold_depth',        'fold_depth()',        '0',          false),
-  ( 9, 'fold_outcomes',     'fold_outcomes()',     '0',          false),
-  (10, 'prune_hints',       'prune_hints()',       '1 minute',   false),
-  (11, 'drain_partitions',  'drain_partitions()',  '1 minute',   false),
-  (12, 'clear_partition',   'clear_partition()',   '1 minute',   false),
-  (13, 'retire_jobs',       'retire_jobs()',       '0',          false),
-  (14, 'prune_minutes',     'prune_minutes()',     '1 hour',     false),
-  (15, 'prune_workers',     'prune_workers()',     '1 hour',     false);
+  ( 6, 'promote',           'promote(30000, ''5 minutes'')', '0', false),
+  ( 7, 'promote_rest',      'promote(30000)',      '1 minute',   false),
+  ( 8, 'refresh_idle_hints', 'refresh_idle_hints()', '0',        false),
+  ( 9, 'fold_depth',        'fold_depth()',        '0',          false),
+  (10, 'fold_outcomes',     'fold_outcomes()',     '0',          false),
+  (11, 'prune_hints',       'prune_hints()',       '1 minute',   false),
+  (12, 'drain_partitions',  'drain_partitions()',  '1 minute',   false),
+  (13, 'clear_partition',   'clear_partition()',   '1 minute',   false),
+  (14, 'retire_jobs',       'retire_jobs()',       '0',          false),
+  (15, 'prune_minutes',     'prune_minutes()',     '1 hour',     false),
+  (16, 'prune_workers',     'prune_workers()',     '1 hour',     false);
 
 create table fencepost_private.partition_fate (
   partition  text primary key,

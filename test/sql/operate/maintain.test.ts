@@ -69,7 +69,7 @@ describe('maintain', () => {
       done: 0,
       error: expect.stringContaining('22012'),
     })
-    expect(steps.find(({ step }) => step === 'promote_due')).toMatchObject({ done: 1, error: null })
+    expect(steps.find(({ step }) => step === 'promote')).toMatchObject({ done: 1, error: null })
     expect((await pass()).map(({ step }) => step)).not.toContain('reclaim') // it rests
     for (let n = 0; n < 2; n++) {
       await moveClock(db(), '10 seconds')
