@@ -37,11 +37,11 @@ async function enqueue(count: number): Promise<void> {
 }
 
 /** Claims and completes `count` jobs, in two sessions. */
-async function finish(count: number): Promise<void> {
+async function finish(count: number, most = 10_000): Promise<void> {
   let left = count
   const work = async () => {
     while (left > 0) {
-      const max = Math.min(left, 10_000)
+      const max = Math.min(left, most)
       left -= max
       await db().query(
         `with taken as materialized (
@@ -152,6 +152,50 @@ describe('a claim of 100', () => {
     await db().query('truncate fencepost_private.lane_hint')
     expect((await pages(1)) / small).toBeGreaterThan(LIMIT)
     await holder.rollback()
+  })
+})
+
+describe('a claim of 100 under a held snapshot', () => {
+  const HELD = 20_000
+
+  /** Pages of a claim when most of `HELD` jobs that came in an odd way have died before it. */
+  async function above(come: () => Promise<void>): Promise<number> {
+    await using holder = await Session.open(database.url)
+    await holder.begin('repeatable read')
+    await holder.query('select count(*) from fencepost_private.ready')
+    await come()
+    for (let n = 0; n < 8; n++) {
+      await finish((HELD - 2000) / 8, 500)
+      await moveClock(db(), '1 s')
+    }
+    const held = await pages()
+    await holder.rollback()
+    return held
+  }
+
+  it('costs the same among the rows of one transaction that committed late', async () => {
+    await using late = await Session.open(database.url)
+    await late.begin()
+    await late.query(
+      `select fencepost.enqueue_batch('${type}', array_fill('{}'::jsonb, array[${HELD}]))`,
+    )
+    for (let n = 0; n < 3; n++) {
+      await moveClock(db(), '1 s')
+      await enqueue(100)
+      await finish(100)
+    }
+    const held = await above(() => late.commit())
+    expect(held / small).toBeLessThanOrEqual(LIMIT)
+  })
+
+  it('costs the same behind a claim that is left open', async () => {
+    await enqueue(HELD)
+    await using open = await Session.open(database.url)
+    await open.begin()
+    await open.query(claim100())
+    const held = await above(async () => {})
+    expect(held / small).toBeLessThanOrEqual(LIMIT * 1.2) // it looks at the hundred held ones, each time
+    await open.rollback()
   })
 })
 
