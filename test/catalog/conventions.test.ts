@@ -187,6 +187,31 @@ describe('every file of sql/', () => {
     }
   })
 
+  it('writes the clauses of a function in one order: returns, language, volatility, security, search_path, other settings', () => {
+    const CLAUSES = [
+      /\breturns\b/,
+      /\blanguage\b/,
+      /\b(immutable|stable|volatile)\b/,
+      /\bsecurity definer\b/,
+      /\bset search_path\b/,
+      /\bset (?!search_path)\w+/,
+    ]
+    const loose: string[] = []
+    for (const name of files) {
+      for (const [header, own] of text(name).matchAll(
+        /^create function (?:fencepost|fencepost_private)\.(\w+)[^$]*?(?=\bas \$\$|^return\b|\nbegin atomic)/gms,
+      )) {
+        const places = CLAUSES.map((clause) =>
+          header.replace(/\([^)]*\)/g, '').search(clause),
+        ).filter((place) => place >= 0)
+        if (places.some((place, n) => place < (places[n - 1] ?? -1))) loose.push(`${name}: ${own}`)
+        if (!/\b(immutable|stable|volatile)\b/.test(header))
+          loose.push(`${name}: ${own} does not say how volatile it is`)
+      }
+    }
+    expect(loose).toEqual([])
+  })
+
   it('names in the comment of each public function the errors that its head names', () => {
     const loose: string[] = []
     for (const name of files.filter((each) => publics(each).length === 1)) {
