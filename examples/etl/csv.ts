@@ -8,7 +8,7 @@ export function parseCsv(text: string): Record<string, string>[] {
 }
 
 /** A field, quoted or plain, and what ends it. */
-const FIELD = /(?:"((?:[^"]|"")*)"|([^,\r\n]*))(,|\r?\n|$)/y
+const FIELD = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/y
 
 function linesOf(text: string): string[][] {
   const lines: string[][] = []

@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:1c02799f41424719b92ab5e619ef4f73e8ea7046
+--! Hash: sha1:a40c9ba05d69a29bc9d8db5cb975d3b6b80c84fd
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -96,6 +96,9 @@ comment on function fencepost_private.raise_error(text, text, text, text) is 'Ra
 create view fencepost.error_codes as
 select e.code, e.name, e.meaning from fencepost_private.error_code e order by e.code;
 comment on view fencepost.error_codes is 'Every error code that the engine raises, and what it means.';
+comment on column fencepost.error_codes.code is 'The SQLSTATE.';
+comment on column fencepost.error_codes.name is 'A short name, the same in every language.';
+comment on column fencepost.error_codes.meaning is 'What it means, in a sentence.';
 --! EndIncluded core/errors.sql
 --! Included core/text.sql
 -- Small words for messages and checks.
@@ -725,16 +728,17 @@ insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) 
   ( 3, 'mark_lost',         'mark_lost()',         '0',          false),
   ( 4, 'reclaim',           'reclaim(1000)',       '0',          false),
   ( 5, 'resume_due',        'resume_due(1000)',    '0',          false),
-  ( 6, 'promote',           'promote(5000)',       '0',          false),
-  ( 7, 'refresh_idle_hints', 'refresh_idle_hints()', '0',        false),
-  ( 8, 'fold_depth',        'fold_depth()',        '0',          false),
-  ( 9, 'fold_outcomes',     'fold_outcomes()',     '0',          false),
-  (10, 'prune_hints',       'prune_hints()',       '1 minute',   false),
-  (11, 'drain_partitions',  'drain_partitions()',  '1 minute',   false),
-  (12, 'clear_partition',   'clear_partition()',   '1 minute',   false),
-  (13, 'retire_jobs',       'retire_jobs()',       '0',          false),
-  (14, 'prune_minutes',     'prune_minutes()',     '1 hour',     false),
-  (15, 'prune_workers',     'prune_workers()',     '1 hour',     false);
+  ( 6, 'promote',           'promote(30000, ''5 minutes'')', '0', false),
+  ( 7, 'promote_rest',      'promote(30000)',      '1 minute',   false),
+  ( 8, 'refresh_idle_hints', 'refresh_idle_hints()', '0',        false),
+  ( 9, 'fold_depth',        'fold_depth()',        '0',          false),
+  (10, 'fold_outcomes',     'fold_outcomes()',     '0',          false),
+  (11, 'prune_hints',       'prune_hints()',       '1 minute',   false),
+  (12, 'drain_partitions',  'drain_partitions()',  '1 minute',   false),
+  (13, 'clear_partition',   'clear_partition()',   '1 minute',   false),
+  (14, 'retire_jobs',       'retire_jobs()',       '0',          false),
+  (15, 'prune_minutes',     'prune_minutes()',     '1 hour',     false),
+  (16, 'prune_workers',     'prune_workers()',     '1 hour',     false);
 
 create table fencepost_private.partition_fate (
   partition  text primary key,
@@ -1150,7 +1154,7 @@ begin
       'Store large data elsewhere and enqueue a reference to it, or raise max_payload_bytes of the type.');
   elsif v.problem = 'check' then
     perform raise_error('JE006', format('the payload for %s fails the check of its type', v.type),
-      format('job %s of the list: received %s', v.ordinal, clipped(v.payload::text, 400)),
+      format('job %s of the list: received %s', v.ordinal, clipped(shown(v.payload)::text, 400)),
       format('It must satisfy the SQL/JSON path predicate %s', v.payload_check));
   else
     perform raise_error('JE007', format('the queue of %s is full', v.type), format('job %s of the list would exceed max_pending = %s', v.ordinal, v.max_pending),
@@ -1325,7 +1329,8 @@ comment on function fencepost_private.check_job_options(timestamptz, interval, t
 --! Included jobs/enqueue_many.sql
 -- Enqueues a list of jobs of any types, each with its own options: an array of objects with the parameters of
 -- fencepost.enqueue as keys. All or nothing. Returns a row for each, in input order: its id, and whether it is new.
--- Errors: as enqueue; the message names the place in the list, counted from 1. Unknown keys are JE003.
+-- Errors: JE003 (also for unknown keys), JE005, JE006, JE007, as enqueue; message or detail names the place in the list,
+-- counted from 1.
 create function fencepost.enqueue_many(jobs jsonb)
 returns table (job_id bigint, created boolean)
 language plpgsql
@@ -1433,7 +1438,7 @@ comment on function fencepost.enqueue_batch(text, jsonb[], int, interval, text)
 --! Included jobs/promote.sql
 -- Moves delayed jobs whose time has come to their lanes, oldest first, at most p_limit, and wakes who sleeps for them.
 -- With p_window only what became due within it: claims pass two seconds, so that under a held snapshot they never
--- walk the dead head of the index; maintain() passes null and so finds what was committed late.
+-- walk the dead head of the index; maintain() passes five minutes, and null once a minute, for what was committed late.
 -- Locks: the rows it moves, SKIP LOCKED.
 create function fencepost_private.promote(p_limit int default 1000, p_window interval default null, p_now timestamptz default fencepost_private.now())
 returns bigint
@@ -4355,7 +4360,8 @@ $$;
 comment on function fencepost_private.due_partition() is 'The oldest partition of job that may be dropped; nulls when there is none.';
 
 -- Drops one partition, of job or else of event. Returns how many were dropped.
--- Locks: the parent table, ACCESS EXCLUSIVE, for at most 20 ms of waiting; then it raises lock_not_available.
+-- Locks: the parent table and the partition, ACCESS EXCLUSIVE, for at most 20 ms of waiting; then it raises
+-- lock_not_available. The other partitions are not touched: a vacuum of one of them does not stop it.
 create function fencepost_private.drop_partition()
 returns bigint
 language plpgsql
@@ -4372,7 +4378,7 @@ begin
       delete from partition_fate f where f.partition = v_due.name;
       return 0;
     end if;
-    lock table job in access exclusive mode;
+    lock table only job in access exclusive mode;
     if is_inhabited(v_due.first_id, v_due.end_id) then     -- a new statement, after the lock
       raise exception 'a job of partition % came back to life', v_due.name;
     end if;
@@ -4383,7 +4389,7 @@ begin
 
   for v_due in select p.* from partitions('event') p where p.end_id <= last_id('event') order by p.first_id loop
     if is_spent(v_due.first_id, v_due.end_id) then
-      lock table event in access exclusive mode;
+      lock table only event in access exclusive mode;
       execute format('drop table fencepost_private.%I', v_due.name);
       return 1;
     end if;
@@ -4583,6 +4589,7 @@ create function fencepost_private.type_settings()
 returns table (name text, expects text)
 language sql
 immutable
+set search_path = fencepost_private, pg_temp
 as $$
   values ('max_running',       'a whole number of jobs; 0 for no limit'),
          ('max_attempts',      'a whole number from 1 to 1000000'),
@@ -5263,6 +5270,7 @@ create function fencepost_private.job_source(p_filter fencepost_private.job_filt
 returns text
 language sql
 immutable
+set search_path = fencepost_private, pg_temp
 as $$
   select case
     when p_filter.idempotency_key is not null then

@@ -42,3 +42,6 @@ comment on function fencepost_private.raise_error(text, text, text, text) is 'Ra
 create view fencepost.error_codes as
 select e.code, e.name, e.meaning from fencepost_private.error_code e order by e.code;
 comment on view fencepost.error_codes is 'Every error code that the engine raises, and what it means.';
+comment on column fencepost.error_codes.code is 'The SQLSTATE.';
+comment on column fencepost.error_codes.name is 'A short name, the same in every language.';
+comment on column fencepost.error_codes.meaning is 'What it means, in a sentence.';

@@ -1,6 +1,7 @@
 -- Enqueues a list of jobs of any types, each with its own options: an array of objects with the parameters of
 -- fencepost.enqueue as keys. All or nothing. Returns a row for each, in input order: its id, and whether it is new.
--- Errors: as enqueue; the message names the place in the list, counted from 1. Unknown keys are JE003.
+-- Errors: JE003 (also for unknown keys), JE005, JE006, JE007, as enqueue; message or detail names the place in the list,
+-- counted from 1.
 create function fencepost.enqueue_many(jobs jsonb)
 returns table (job_id bigint, created boolean)
 language plpgsql

@@ -132,7 +132,7 @@ begin
       'Store large data elsewhere and enqueue a reference to it, or raise max_payload_bytes of the type.');
   elsif v.problem = 'check' then
     perform raise_error('JE006', format('the payload for %s fails the check of its type', v.type),
-      format('job %s of the list: received %s', v.ordinal, clipped(v.payload::text, 400)),
+      format('job %s of the list: received %s', v.ordinal, clipped(shown(v.payload)::text, 400)),
       format('It must satisfy the SQL/JSON path predicate %s', v.payload_check));
   else
     perform raise_error('JE007', format('the queue of %s is full', v.type), format('job %s of the list would exceed max_pending = %s', v.ordinal, v.max_pending),

@@ -1,6 +1,6 @@
 -- Moves delayed jobs whose time has come to their lanes, oldest first, at most p_limit, and wakes who sleeps for them.
 -- With p_window only what became due within it: claims pass two seconds, so that under a held snapshot they never
--- walk the dead head of the index; maintain() passes null and so finds what was committed late.
+-- walk the dead head of the index; maintain() passes five minutes, and null once a minute, for what was committed late.
 -- Locks: the rows it moves, SKIP LOCKED.
 create function fencepost_private.promote(p_limit int default 1000, p_window interval default null, p_now timestamptz default fencepost_private.now())
 returns bigint

@@ -89,6 +89,7 @@ create function fencepost_private.job_source(p_filter fencepost_private.job_filt
 returns text
 language sql
 immutable
+set search_path = fencepost_private, pg_temp
 as $$
   select case
     when p_filter.idempotency_key is not null then

@@ -6,6 +6,7 @@ create function fencepost_private.type_settings()
 returns table (name text, expects text)
 language sql
 immutable
+set search_path = fencepost_private, pg_temp
 as $$
   values ('max_running',       'a whole number of jobs; 0 for no limit'),
          ('max_attempts',      'a whole number from 1 to 1000000'),

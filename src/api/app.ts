@@ -1,7 +1,9 @@
 import type { OpenAPIHono } from '@hono/zod-openapi'
 import { type Context, Hono } from 'hono'
 import type { Database } from '../database/database.ts'
+import { ping } from '../database/engine.ts'
 import { type Logger, silentLogger } from '../telemetry/logger.ts'
+import { engineMetrics } from '../telemetry/metrics.ts'
 import { version } from '../version.ts'
 import { endpoints } from './endpoints.ts'
 import { BODY_LIMIT, fromHere, limitBody } from './guard.ts'
@@ -19,7 +21,7 @@ export interface ApiOptions {
   readonly bodyLimit?: number
   /** How long a request waits for the database, in ms. Default 5,000. */
   readonly deadline?: number
-  /** Gives the metrics. Default: none. */
+  /** Gives the metrics. Default: those of the engine and of this process. */
   readonly metrics?: Services['metrics']
   /** True once the server is stopping: probes then tell others to send no more. */
   readonly stopping?: () => boolean
@@ -58,12 +60,12 @@ function servicesOf(options: ApiOptions, openapi: () => OpenApiDocument): Servic
   return {
     db,
     openapi,
-    metrics: options.metrics ?? (async () => ({ type: 'text/plain; version=0.0.4', value: '' })),
+    metrics: options.metrics ?? engineMetrics({ db }).text,
     async ready() {
       if (options.stopping?.()) {
         throw new ProblemError(problem(UNAVAILABLE, 'The server is stopping.'))
       }
-      await db.query('select 1')
+      await ping(db)
     },
   }
 }

@@ -1,6 +1,7 @@
 import { HTTPException } from 'hono/http-exception'
 import { DatabaseError, isConnectionError } from '../database/database.ts'
 import { type ErrorEntry, errorCatalogue, FencepostError } from '../errors.ts'
+import { asRefusal } from '../refusal.ts'
 
 /** A problem document (RFC 9457): the body of every answer that is not a success. */
 export interface Problem {
@@ -80,8 +81,9 @@ export function titleOf({ name }: ErrorEntry): string {
 }
 
 /** What answers an error. The cause of a failure goes to the log, not to the caller. */
-export function problemOf(error: unknown): Problem {
-  if (error instanceof ProblemError) return error.problem
+export function problemOf(thrown: unknown): Problem {
+  if (thrown instanceof ProblemError) return thrown.problem
+  const error = asRefusal(thrown)
   if (error instanceof FencepostError) {
     const detail = error.detail ? `${error.message} (${error.detail})` : error.message
     return problem(error.code, detail, { hint: error.hint, pointer: pointerOf(error) })
@@ -143,25 +145,13 @@ function problemOfHttp({ status, message }: HTTPException): Problem {
   return problem(INTERNAL, 'The request failed.', { hint: 'The log of the server says why.' })
 }
 
-function problemOfDatabase({ code, message }: DatabaseError): Problem {
+function problemOfDatabase({ code }: DatabaseError): Problem {
   switch (code.slice(0, 2)) {
-    case '22': // a value that no parameter of that type can hold
-    case '54': // nested too deeply, too long
-      return problem('JE003', message, { hint: 'The routes and their values are listed at /docs.' })
     case '40': // deadlock, serialization
     case '53': // out of memory, disk, connections
     case '55': // a lock was not to be had
     case '57': // cancelled by timeout or by an administrator
       return problem(UNAVAILABLE, 'The database could not do it now.')
-    case '3F': // no such schema
-    case '42': // no such function, table or column: another version of the schema
-      return problem(
-        'JE011',
-        'The schema of the database does not fit this version of Fencepost.',
-        {
-          hint: 'Run fencepost migrate.',
-        },
-      )
     default:
       return problem(
         INTERNAL,

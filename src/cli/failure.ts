@@ -1,4 +1,5 @@
 import { type ConnectionLostError, isConnectionError } from '../database/database.ts'
+import { asRefusal } from '../refusal.ts'
 import { UsageError } from './arguments.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -15,7 +16,7 @@ interface Told {
 
 /** Tells an error, without its stack, and gives the exit code. */
 export function tell(error: unknown, terminal: Terminal, json: boolean): number {
-  const told = toldOf(error)
+  const told = toldOf(asRefusal(error))
   if (json) {
     terminal.note(JSON.stringify({ error: told }))
   } else {

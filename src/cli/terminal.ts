@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import { untilAsked } from './signals.ts'
 
 /** Where a command reads and writes, and what it knows of its surroundings. */
 export interface Terminal {
@@ -15,6 +16,8 @@ export interface Terminal {
   write(text: string): void
   /** Everything else: standard error, a line each. */
   note(line: string): void
+  /** Resolves when the command is asked to end: by Ctrl-C, or SIGTERM. */
+  untilAsked(): Promise<string>
 }
 
 /** Marks text for the eye; changes nothing when the output is no terminal or NO_COLOR is set. */
@@ -37,7 +40,7 @@ export function processTerminal(): Terminal {
     stdin,
     interactive,
     get width() {
-      return interactive ? stdout.columns : undefined
+      return interactive && stdout.columns > 0 ? stdout.columns : undefined
     },
     get height() {
       return interactive ? stdout.rows : undefined
@@ -45,6 +48,7 @@ export function processTerminal(): Terminal {
     style: styleFor(interactive && !env.NO_COLOR && env.TERM !== 'dumb'),
     write: (text) => void stdout.write(text),
     note: (line) => void stderr.write(`${line}\n`),
+    untilAsked,
   }
 }
 

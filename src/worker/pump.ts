@@ -10,6 +10,7 @@ import { type Outbox, settlements } from './outbox.ts'
 import { isTransient } from './refusals.ts'
 import type { Runner } from './runner.ts'
 import type { Settler } from './settler.ts'
+import { Waiters } from './waiters.ts'
 
 /** What a pump moves jobs and results between, and whom it tells. */
 export interface PumpOptions {
@@ -61,9 +62,9 @@ export class Pump {
   #isIdle = false
   #closed = false
   #flush: NodeJS.Timeout | undefined
-  #lookers: ((found: boolean) => void)[] = []
-  #flushers: (() => void)[] = []
-  #landers: (() => void)[] = []
+  readonly #lookers = new Waiters<boolean>()
+  readonly #flushers = new Waiters()
+  readonly #landers = new Waiters()
 
   constructor(options: PumpOptions) {
     this.#options = options
@@ -101,27 +102,21 @@ export class Pump {
 
   /** Looks for work now; true when some was found, or none can be taken. */
   look(): Promise<boolean> {
-    return new Promise((resolve) => {
-      this.#lookers.push(resolve)
-      this.poke()
-    })
+    this.poke()
+    return this.#lookers.wait()
   }
 
   /** Claims nothing more; results still go out. Resolves when no claim is under way. */
   stopClaiming(): Promise<void> {
     this.#claiming = false
-    return new Promise((resolve) => {
-      this.#landers.push(resolve)
-      this.poke()
-    })
+    this.poke()
+    return this.#landers.wait()
   }
 
   /** Resolves when there is nothing left to send, and nothing under way. */
   whenFlushed(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#flushers.push(resolve)
-      this.poke()
-    })
+    this.poke()
+    return this.#flushers.wait()
   }
 
   /** Sends nothing more. */
@@ -156,8 +151,7 @@ export class Pump {
     const max = Math.max(0, Math.min(room, share, MOST))
     const single = this.#inFlight === 0
     const hungry = runner.queued === 0 && runner.running + this.#asked < concurrency
-    const wanted =
-      this.#lookers.length > 0 || (!this.#dry && ((single && hungry) || max * 2 >= share))
+    const wanted = this.#lookers.any || (!this.#dry && ((single && hungry) || max * 2 >= share))
     const claims = max > 0 && wanted
     if (outbox.size === 0 && !claims) return undefined
 
@@ -185,7 +179,7 @@ export class Pump {
   async #exchange({ results, max }: Round): Promise<void> {
     const incarnation = this.#incarnation as number
     const { db, types } = this.#options
-    const lookers = max > 0 ? this.#lookers.splice(0) : []
+    const lookers = max > 0 ? this.#lookers.split() : undefined
     const wakes = this.#wakes
     let found = true
     this.#inFlight++
@@ -205,7 +199,7 @@ export class Pump {
     } finally {
       this.#inFlight--
       this.#asked -= max
-      for (const resolve of lookers) resolve(found)
+      lookers?.release(found)
       this.#options.runner.run()
       this.poke()
     }
@@ -293,15 +287,9 @@ export class Pump {
     const { outbox, idle } = this.#options
     // What a round under way has asked for is free until it answers: a look alone keeps nobody awake.
     const free = this.#capacity().room + (this.#claiming ? this.#asked : 0)
-    if (this.#closed || free <= 0) {
-      for (const resolve of this.#lookers.splice(0)) resolve(true)
-    }
-    if (this.#closed || this.#asked === 0) {
-      for (const resolve of this.#landers.splice(0)) resolve()
-    }
-    if (this.#closed || (outbox.size === 0 && this.#inFlight === 0)) {
-      for (const resolve of this.#flushers.splice(0)) resolve()
-    }
+    if (this.#closed || free <= 0) this.#lookers.release(true)
+    if (this.#closed || this.#asked === 0) this.#landers.release()
+    if (this.#closed || (outbox.size === 0 && this.#inFlight === 0)) this.#flushers.release()
     const isRunning = !this.#closed && !this.#paused && this.#incarnation !== undefined
     const isIdle = isRunning && this.#dry && free > 0
     if (isIdle === this.#isIdle) return

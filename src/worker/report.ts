@@ -34,7 +34,7 @@ export interface AttemptReport {
 }
 
 /** What is known of an attempt that ended, for the log and for whoever counts. */
-export function reportOf(
+function reportOf(
   attempt: Attempt,
   worker: string,
   outcome: ReportedOutcome,
@@ -65,10 +65,47 @@ export function failedOutcome(attempt: Attempt, verdict: Verdict): ReportedOutco
   return attempt.aborted === 'timed_out' ? 'timed_out' : 'failed'
 }
 
-/** Writes the line of an attempt: one each. */
-export function logReport(log: Logger, report: AttemptReport): void {
-  const message = `${report.type} ${report.outcome}`
-  if (report.outcome === 'completed' || report.verdict === undefined) log.info(report, message)
-  else if (report.verdict === 'dead_letter') log.error(report, message)
-  else log.warn(report, message)
+/** What a worker has counted since it was made. */
+export type WorkerCounters = Readonly<Record<'claimed' | ReportedOutcome, number>>
+
+/** Tells how attempts ended: one line of the log each, a counter, and whoever listens. */
+export class Reporter {
+  readonly counters: Record<keyof WorkerCounters, number> = {
+    claimed: 0,
+    completed: 0,
+    failed: 0,
+    cancelled: 0,
+    timed_out: 0,
+    suspended: 0,
+    released: 0,
+    lost: 0,
+  }
+  readonly #worker: string
+  readonly #log: Logger
+  readonly #listener: (report: AttemptReport) => void
+
+  constructor(worker: string, log: Logger, listener: (report: AttemptReport) => void) {
+    this.#worker = worker
+    this.#log = log
+    this.#listener = listener
+  }
+
+  ended(attempt: Attempt, outcome: ReportedOutcome, verdict?: Verdict): void {
+    this.counters[outcome]++
+    const report = reportOf(attempt, this.#worker, outcome, verdict)
+    this.#write(report)
+    try {
+      this.#listener(report)
+    } catch (error) {
+      this.#log.error({ error }, 'onAttempt threw')
+    }
+  }
+
+  #write(report: AttemptReport): void {
+    const message = `${report.type} ${report.outcome}`
+    if (report.outcome === 'completed' || report.verdict === undefined) {
+      this.#log.info(report, message)
+    } else if (report.verdict === 'dead_letter') this.#log.error(report, message)
+    else this.#log.warn(report, message)
+  }
 }

@@ -5,6 +5,8 @@ import type { Logger } from '../telemetry/logger.ts'
 import type { AbortCause } from './abort.ts'
 import { Attempt, type AttemptHost } from './attempt.ts'
 import type { LoopWatch } from './loop-watch.ts'
+import type { Held } from './pulse-loop.ts'
+import { Waiters } from './waiters.ts'
 
 /** What a runner is made of, and whom it tells. */
 export interface RunnerOptions {
@@ -41,7 +43,7 @@ export class Runner implements AttemptHost {
   /** True while {@link run} is at work, or about to go on: handlers that end at once do not call it anew. */
   #starting = false
   #closed = false
-  #idle: (() => void)[] = []
+  readonly #idle = new Waiters()
 
   constructor(options: RunnerOptions) {
     this.db = options.db
@@ -66,9 +68,15 @@ export class Runner implements AttemptHost {
     return this.#held.values()
   }
 
-  /** How many attempts are not settled yet. */
-  get heldCount(): number {
-    return this.#held.size
+  /** The same, as a heartbeat names them. */
+  get heldKeys(): Held {
+    const ids: number[] = []
+    const tokens: number[] = []
+    for (const { job } of this.#held.values()) {
+      ids.push(job.job_id)
+      tokens.push(job.token)
+    }
+    return { ids, tokens }
   }
 
   /** The attempt that holds a job, if one of ours does. */
@@ -142,10 +150,9 @@ export class Runner implements AttemptHost {
 
   /** Resolves when no handler runs and none waits to. */
   whenIdle(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#idle.push(resolve)
-      this.#announceIdle()
-    })
+    const idle = this.#idle.wait()
+    this.#announceIdle()
+    return idle
   }
 
   leaseLost(attempt: Attempt): void {
@@ -203,7 +210,6 @@ export class Runner implements AttemptHost {
   }
 
   #announceIdle(): void {
-    if (this.#running > 0 || this.queued > 0) return
-    for (const resolve of this.#idle.splice(0)) resolve()
+    if (this.#running === 0 && this.queued === 0) this.#idle.release()
   }
 }

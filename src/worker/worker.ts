@@ -1,11 +1,11 @@
 import { connect, type Database } from '../database/database.ts'
-import * as engine from '../database/engine.ts'
 import { Listener } from '../database/listener.ts'
 import type { JobDefinition } from '../definitions/define-job.ts'
 import { FencepostError } from '../errors.ts'
 import { createLogger, type Logger } from '../telemetry/logger.ts'
 import type { Attempt } from './attempt.ts'
 import { checkDefinitions } from './check-definitions.ts'
+import { Directives } from './directives.ts'
 import { Load } from './load.ts'
 import {
   type StopOptions,
@@ -16,13 +16,13 @@ import {
 } from './options.ts'
 import { Outbox } from './outbox.ts'
 import { createPulse, type Pulse } from './pulse.ts'
-import type { HeldDirective, PulseNews } from './pulse-loop.ts'
 import { Pump } from './pump.ts'
 import { Registration } from './registration.ts'
-import { logReport, type ReportedOutcome, reportOf } from './report.ts'
+import { Reporter, type WorkerCounters } from './report.ts'
 import { Runner } from './runner.ts'
 import { Settler } from './settler.ts'
 import { Sleeper } from './sleeper.ts'
+import { sayGoodbye, windDown } from './winding-down.ts'
 import { within } from './within.ts'
 
 /** How a worker reaches its database. */
@@ -37,9 +37,6 @@ export interface WorkerConnection {
 /** Where a worker is in its life. */
 export type WorkerState = 'new' | 'starting' | 'running' | 'stopping' | 'stopped'
 
-/** What a worker has counted since it was made. */
-export type WorkerCounters = Readonly<Record<'claimed' | ReportedOutcome, number>>
-
 /** How the slots of a worker are used. */
 export interface WorkerSlots {
   readonly total: number
@@ -48,12 +45,8 @@ export interface WorkerSlots {
   readonly queued: number
 }
 
-/** Handlers of a stopping worker that were told to stop have so long to do it, in ms. */
-const STOPPING = 1_000
-/** How long the cancellation of a job that is not here yet is kept, in ms. */
-const EARLY = 5_000
-/** How long a stopping worker tries to send what it has, in ms. */
-const FLUSHING = 5_000
+/** How long `stop()` waits for a registration under way, in ms. */
+const STARTING = 5_000
 
 /**
  * Runs the handlers of some types in this process. Made by {@link Fencepost.worker}.
@@ -74,19 +67,10 @@ export class Worker implements AsyncDisposable {
   readonly #pulse: Pulse
   readonly #runner: Runner
   readonly #pump: Pump
+  readonly #directives: Directives
   readonly #listener: Listener | undefined
   readonly #sleeper: Sleeper
-  readonly #counters: Record<keyof WorkerCounters, number> = {
-    claimed: 0,
-    completed: 0,
-    failed: 0,
-    cancelled: 0,
-    timed_out: 0,
-    suspended: 0,
-    released: 0,
-    lost: 0,
-  }
-  readonly #cancelledEarly = new Set<number>()
+  readonly #reporter: Reporter
   #state: WorkerState = 'new'
   #incarnation: number | undefined
   #starting: Promise<void> | undefined
@@ -118,6 +102,7 @@ export class Worker implements AsyncDisposable {
           })
     this.#log = options.logger ?? createLogger()
     const log = this.#log
+    this.#reporter = new Reporter(settings.name, log, settings.onAttempt)
     this.#registration = new Registration({ db, log, settings, definitions })
     this.#pulse = createPulse({
       ...settings,
@@ -125,8 +110,8 @@ export class Worker implements AsyncDisposable {
       prepare,
       db,
       types,
-      held: () => this.#held(),
-      tell: (news) => this.#hear(news),
+      held: () => this.#runner.heldKeys,
+      tell: (news) => this.#directives.hear(news),
       restarted: (error) =>
         log.error({ error }, 'the thread of the heartbeats died; another one runs'),
     })
@@ -138,14 +123,21 @@ export class Worker implements AsyncDisposable {
       watch: this.#pulse.watch,
       ended: (attempt) => this.#ended(attempt),
       freed: () => this.#pump.poke(),
-      lost: (attempt) => this.#report(attempt, 'lost'),
+      lost: (attempt) => this.#reporter.ended(attempt, 'lost'),
+    })
+    this.#directives = new Directives({
+      ...settings,
+      log,
+      runner: this.#runner,
+      incarnationLost: (incarnation) => this.#incarnationLost(incarnation),
+      drain: () => this.#drain(),
     })
     const settler = new Settler({
       db,
       log,
       runner: this.#runner,
       outbox: this.#outbox,
-      settled: (attempt, outcome, verdict) => this.#report(attempt, outcome, verdict),
+      settled: (attempt, outcome, verdict) => this.#reporter.ended(attempt, outcome, verdict),
     })
     this.#pump = new Pump({
       ...settings,
@@ -157,16 +149,18 @@ export class Worker implements AsyncDisposable {
       settler,
       load: this.#load,
       claimed: (count) => {
-        this.#counters.claimed += count
+        this.#reporter.counters.claimed += count
         this.#sleeper.found()
-        if (this.#cancelledEarly.size > 0) this.#cancelEarly()
+        this.#directives.arrived()
       },
       incarnationLost: (incarnation) => this.#incarnationLost(incarnation),
       drain: () => this.#drain(),
       idle: (isIdle) => this.#sleeper.setIdle(isIdle),
     })
     this.#listener = url === undefined ? undefined : new Listener({ url, listen: settings.listen })
-    this.#listener?.on('cancel', (incarnation, jobs) => this.#cancel(incarnation, jobs))
+    this.#listener?.on('cancel', (incarnation, jobs) => {
+      if (incarnation === this.#incarnation) this.#directives.cancel(jobs)
+    })
     this.#sleeper = new Sleeper({
       db,
       log,
@@ -191,7 +185,7 @@ export class Worker implements AsyncDisposable {
 
   /** What it has counted since it was made. */
   get counters(): WorkerCounters {
-    return { ...this.#counters }
+    return { ...this.#reporter.counters }
   }
 
   get slots(): WorkerSlots {
@@ -234,6 +228,7 @@ export class Worker implements AsyncDisposable {
     this.#state = 'starting'
     try {
       await this.#registration.declare()
+      if (this.#stopping !== undefined) return
       this.#pulse.start()
       this.#listener?.start()
       this.#sleeper.start()
@@ -281,83 +276,11 @@ export class Worker implements AsyncDisposable {
     this.#load.count()
     if (attempt.ending?.kind === 'departed') {
       this.#runner.settle(attempt)
-      this.#report(attempt, attempt.ending.outcome)
+      this.#reporter.ended(attempt, attempt.ending.outcome)
     } else if (!attempt.lost) {
       this.#outbox.add(attempt)
     }
     this.#pump.poke()
-  }
-
-  #report(attempt: Attempt, outcome: ReportedOutcome, verdict?: engine.Verdict): void {
-    this.#counters[outcome]++
-    const report = reportOf(attempt, this.#settings.name, outcome, verdict)
-    logReport(this.#log, report)
-    try {
-      this.#settings.onAttempt(report)
-    } catch (error) {
-      this.#log.error({ error }, 'onAttempt threw')
-    }
-  }
-
-  #held(): { ids: number[]; tokens: number[] } {
-    const ids: number[] = []
-    const tokens: number[] = []
-    for (const { job } of this.#runner.held) {
-      ids.push(job.job_id)
-      tokens.push(job.token)
-    }
-    return { ids, tokens }
-  }
-
-  #hear(news: PulseNews): void {
-    switch (news.kind) {
-      case 'directives':
-        for (const each of news.directives) this.#obey(each)
-        break
-      case 'lost':
-        this.#incarnationLost(news.incarnation)
-        break
-      case 'drain':
-        this.#drain()
-        break
-      case 'trouble':
-        this.#log.error({ worker: this.#settings.name }, `housekeeping fails: ${news.message}`)
-        break
-      case 'blocked':
-        this.#log.warn(
-          { worker: this.#settings.name, types: news.types, blocked_ms: Math.round(news.ms) },
-          `the event loop was blocked for ${Math.round(news.ms)} ms, probably by ${news.types.join(' or ')}`,
-        )
-    }
-  }
-
-  #obey({ job, token, directive }: HeldDirective): void {
-    const attempt = this.#runner.find(job)
-    // Of an attempt that has ended, the answer to its result will tell.
-    if (attempt?.job.token !== token || attempt.ending !== undefined) return
-    if (directive === 'lost') this.#runner.lose(attempt)
-    else this.#runner.abort(attempt, directive === 'cancel' ? 'cancelled' : 'timed_out')
-  }
-
-  #cancel(incarnation: number, jobs: readonly number[]): void {
-    if (incarnation !== this.#incarnation) return
-    for (const job of jobs) {
-      const attempt = this.#runner.find(job)
-      if (attempt !== undefined) this.#runner.abort(attempt, 'cancelled')
-      else this.#cancelledEarly.add(job)
-    }
-    // Those that are not on their way to us have ended.
-    setTimeout(() => this.#cancelledEarly.clear(), EARLY).unref()
-  }
-
-  /** Jobs whose cancellation arrived before they did. */
-  #cancelEarly(): void {
-    for (const job of this.#cancelledEarly) {
-      const attempt = this.#runner.find(job)
-      if (attempt === undefined) continue
-      this.#cancelledEarly.delete(job)
-      this.#runner.abort(attempt, 'cancelled')
-    }
   }
 
   #drain(): void {
@@ -367,58 +290,28 @@ export class Worker implements AsyncDisposable {
   }
 
   async #stop(deadline: number): Promise<void> {
-    const until = performance.now() + deadline
-    const left = () => Math.max(0, until - performance.now())
     this.#state = 'stopping'
     this.#registration.close()
-    void this.#sleeper.close()
-    this.#runner.close()
-    await within(this.#pump.stopClaiming(), left())
-    await this.#giveBack()
-    await within(this.#runner.whenIdle(), left())
-    await this.#endHandlers()
-    const isFlushed = await within(this.#pump.whenFlushed(), FLUSHING)
-    if (this.#outbox.size > 0) {
-      const { size: jobs } = this.#outbox
-      this.#log.error({ jobs }, 'results could not be sent; these jobs run again')
+    // What it waits for was just called off; what is under way must not come after the end.
+    if (this.#starting !== undefined)
+      await within(
+        this.#starting.catch(() => {}),
+        STARTING,
+      )
+    const asleep = this.#sleeper.close()
+    const parts = {
+      db: this.#db,
+      log: this.#log,
+      runner: this.#runner,
+      outbox: this.#outbox,
+      pump: this.#pump,
+      released: (attempt: Attempt) => this.#reporter.ended(attempt, 'released'),
     }
-    this.#pump.close()
-    await Promise.all([this.#pulse.stop(), this.#listener?.close(), this.#sleeper.close()])
-    await this.#sayGoodbye(isFlushed ? FLUSHING : STOPPING)
+    const isFlushed = await windDown(parts, deadline)
+    await Promise.all([this.#pulse.stop(), this.#listener?.close(), asleep])
+    if (this.#incarnation !== undefined) await sayGoodbye(parts, this.#incarnation, isFlushed)
     if (this.#rounds !== this.#db) await this.#rounds.close()
     this.#state = 'stopped'
     this.#resolveStopped()
-  }
-
-  /** What has not started goes to others, and does not count. */
-  async #giveBack(): Promise<void> {
-    const unstarted = this.#runner.takeQueue()
-    if (unstarted.length === 0) return
-    const ids = unstarted.map(({ job }) => job.job_id)
-    const tokens = unstarted.map(({ job }) => job.token)
-    try {
-      await engine.releaseMany(this.#db, ids, tokens, { timeout: FLUSHING })
-      for (const attempt of unstarted) this.#report(attempt, 'released')
-    } catch (error) {
-      this.#log.warn({ error, jobs: ids.length }, 'unstarted jobs could not be given back')
-    }
-  }
-
-  /** The deadline has passed: who still runs is told to stop, and who does not is left behind. */
-  async #endHandlers(): Promise<void> {
-    if (this.#runner.running === 0) return
-    for (const attempt of this.#runner.held) this.#runner.abort(attempt, 'stopping')
-    await within(this.#runner.whenIdle(), STOPPING)
-    for (const attempt of [...this.#runner.held]) {
-      if (attempt.ending === undefined) attempt.giveUp('stopping')
-    }
-  }
-
-  async #sayGoodbye(timeout: number): Promise<void> {
-    const incarnation = this.#incarnation
-    if (incarnation === undefined) return
-    await engine
-      .stopWorker(this.#db, incarnation, { timeout })
-      .catch((error) => this.#log.warn({ error }, 'the worker could not say goodbye'))
   }
 }

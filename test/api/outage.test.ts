@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { endpoints } from '../../src/api/endpoints.ts'
 import { type ApiServer, serveApi } from '../../src/api/server.ts'
 import { connect, type Queryable } from '../../src/database/database.ts'
-import { engineMetrics } from '../../src/telemetry/metrics.ts'
 import { testDatabase } from '../support/server.ts'
 
 /** Routes that ask nothing of the database. */
@@ -71,11 +70,7 @@ describe.each([
     const { port } = hole.address() as { port: number }
     if (!swallows) await new Promise((resolve) => hole.close(resolve))
     const db = connect({ url: `postgresql://nobody@127.0.0.1:${port}/none`, max: 50 })
-    const deadline = 500
-    const metrics = engineMetrics({
-      db: { query: (t, p, o) => db.query(t, p, { timeout: deadline, ...o }) },
-    })
-    server = await serveApi({ db, port: 0, deadline, metrics: metrics.text })
+    server = await serveApi({ db, port: 0, deadline: 500 })
   })
   afterAll(async () => {
     await server.close()
@@ -94,9 +89,11 @@ describe.each([
 it('a database without the schema is JE011', async () => {
   await using database = await testDatabase({ migrated: false })
   await using server = await serveApi({ db: database.db, port: 0 })
-  const response = await fetch(`${server.url}/jobs/1`)
-  expect(response.status).toBe(503)
-  expect(await response.json()).toMatchObject({ code: 'JE011', hint: 'Run fencepost migrate.' })
+  for (const path of ['/jobs/1', '/ready', '/metrics']) {
+    const response = await fetch(server.url + path)
+    expect(response.status).toBe(503)
+    expect(await response.json()).toMatchObject({ code: 'JE011', hint: 'Run fencepost migrate.' })
+  }
 })
 
 it('a server that is stopping finishes what it has, and takes nothing new', async () => {

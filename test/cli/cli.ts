@@ -21,6 +21,10 @@ export interface Surroundings {
   readonly width?: number
   /** And of this many rows. Default 50. */
   readonly height?: number
+  /** Resolves when the command is to end, as by Ctrl-C. Default: never. */
+  readonly asked?: Promise<string>
+  /** Told of all that is written, as it is written. */
+  readonly onWrite?: (text: string) => void
 }
 
 /** Runs a command line in this process, with an output that is kept. */
@@ -29,6 +33,7 @@ export async function cli(
   surroundings: Surroundings = {},
 ): Promise<Outcome> {
   const { env = {}, stdin = '', width, height = 50 } = surroundings
+  const { asked = new Promise(() => {}), onWrite } = surroundings
   let out = ''
   let err = ''
   const terminal: Terminal = {
@@ -41,10 +46,12 @@ export async function cli(
     style: styleFor(width !== undefined && !env.NO_COLOR),
     write(text) {
       out += text
+      onWrite?.(text)
     },
     note(line) {
       err += `${line}\n`
     },
+    untilAsked: () => asked,
   }
   const code = await runCli(args, terminal)
   return { code, out, err }

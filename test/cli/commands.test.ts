@@ -1,3 +1,4 @@
+import { EventEmitter, once } from 'node:events'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { claim, complete, fail, registerWorker } from '../../src/database/engine.ts'
 import { type TestDatabase, testDatabase } from '../support/server.ts'
@@ -90,7 +91,8 @@ describe('job enqueue', () => {
   it.each([
     [['x', '--priority', '-1'], 'JE003', 'priority'],
     [['bad type'], 'JE003', 'must be a name'],
-    [['x', '--delay', 'soon'], '22007', 'interval'],
+    [['x', '--delay', 'soon'], 'JE003', 'interval'],
+    [['x', '--timeout', '-'], 'JE003', 'interval'],
     [['x', '"\\u0000"'], 'JE003', 'NUL'],
   ])('%j is refused with code, detail and hint', async (args, code, message) => {
     const outcome = await run(['job', 'enqueue', ...args])
@@ -198,6 +200,24 @@ describe('stats', () => {
   })
 })
 
+describe('stats in a terminal', () => {
+  it('draws again each second, over what it drew, until it is asked to end', async () => {
+    const ending = new EventEmitter()
+    const asked = once(ending, 'asked').then(() => 'SIGINT')
+    let drawn = 0
+    const { code, out } = await run(['stats', '--type', 'depth'], {
+      width: 100,
+      asked,
+      onWrite() {
+        if (++drawn === 2) ending.emit('asked')
+      },
+    })
+    expect(code).toBe(0)
+    expect(out.match(/depth +\d/g)).toHaveLength(2)
+    expect(out).toContain('\u001b[3A\u001b[J')
+  })
+})
+
 describe('doctor', () => {
   it('finds what nobody serves, and proves the invariants', async () => {
     await enqueue('unserved')
@@ -254,6 +274,13 @@ describe('sql', () => {
     const { out } = await run(['sql', String.raw`select E'a\x1b[31mb\nc' as text`])
     expect(out).toBe('text\na [31mb c\n(1 row)\n')
   })
+})
+
+it('says that a database has no schema yet', async () => {
+  await using empty = await testDatabase({ migrated: false })
+  const { code, err } = await cli(['stats'], { env: { DATABASE_URL: empty.url } })
+  expect(code).toBe(1)
+  expect(err).toMatch(/^error JE011: [\s\S]*Run fencepost migrate\./)
 })
 
 describe('migrate', () => {

@@ -13,6 +13,8 @@ afterAll(() => database.drop())
 /** How far the ids come between two looks, of which a day has four: 12 million jobs, all in all. */
 const JOB_IDS = 100_000
 const EVENT_IDS = 3 * JOB_IDS
+/** How many of those jobs are really there. */
+const BATCH = 10
 
 describe('a database whose maintain() has not run for 30 days', () => {
   const type = freshType()
@@ -24,10 +26,10 @@ describe('a database whose maintain() has not run for 30 days', () => {
     for (let day = 1; day <= 30; day++) {
       await moveClock(db, '1 day')
       for (let look = 1; look <= 4; look++) {
-        await advance('job_id_seq', JOB_IDS)
+        await advance('job_id_seq', JOB_IDS - BATCH)
         await advance('event_id_seq', EVENT_IDS)
-        await enqueueBatch(db, type, 10)
-        for (const job of await claim(db, type, 10)) await complete(db, job)
+        await enqueueBatch(db, type, BATCH)
+        for (const job of await claim(db, type, BATCH)) await complete(db, job)
       }
     }
     // What became due is given out by claims; the attempt whose worker never spoke again is still its own.

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect, type Database } from '../../src/database/database.ts'
 import type { EmbeddedServer } from '../../src/database/embedded.ts'
+import { moveClock } from '../support/clock.ts'
 import type { TcpProxy } from '../support/proxy.ts'
 import type { Crew } from './crew.ts'
 import type { Random } from './random.ts'
@@ -52,6 +53,8 @@ export class Storm {
     }
     await Promise.all(this.#sleepers)
     await this.#snapshot?.close()
+    // Connections of which the proxy has swallowed a part would be found dead by their deadlines only.
+    this.#targets.proxy.reset()
   }
 
   readonly #faults: Readonly<Record<string, () => Promise<void>>> = {
@@ -100,6 +103,10 @@ export class Storm {
     },
 
     'server restarted': () => this.#targets.server.restart(),
+
+    'clock jumped ahead': async () => {
+      await moveClock(this.#targets.db, `${this.#random.between(1, 600)} s`).catch(() => {})
+    },
 
     'snapshot held': async () => {
       await this.#snapshot?.close()

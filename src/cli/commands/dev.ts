@@ -5,7 +5,6 @@ import { connect, type Database } from '../../database/database.ts'
 import { startEmbedded } from '../../database/embedded.ts'
 import { migrate } from '../../database/migrate.ts'
 import { createLogger } from '../../telemetry/logger.ts'
-import { engineMetrics } from '../../telemetry/metrics.ts'
 import { UsageError } from '../arguments.ts'
 import type { Command, Invocation } from '../command.ts'
 import { Cleanup } from '../dev/cleanup.ts'
@@ -14,7 +13,6 @@ import { Screen } from '../dev/screen.ts'
 import { startExample } from '../dev/start-example.ts'
 import { dataDirectory, removeDevState, runningDev, writeDevState } from '../dev/state.ts'
 import { portOf } from '../port.ts'
-import { untilAsked } from '../signals.ts'
 
 /** How many ports after the wanted one are tried. */
 const MORE_PORTS = 50
@@ -39,7 +37,7 @@ stops everything; the next start goes on where this one was. FENCEPOST_DATA_DIR 
         `Its API answers at ${running.apiUrl}. Another directory: FENCEPOST_DATA_DIR.`,
       )
     }
-    const asked = untilAsked()
+    const asked = invocation.terminal.untilAsked()
     const screen = new Screen(invocation.terminal)
     await using cleanup = new Cleanup()
     await start(invocation, screen, cleanup)
@@ -97,7 +95,6 @@ async function serve(
   const server = await serveApi({
     db,
     log: createLogger({ destination: { write: (text) => writeSync(fd, text) } }),
-    metrics: engineMetrics({ db }).text,
     port: portOf(invocation),
     portsToTry: MORE_PORTS,
   })

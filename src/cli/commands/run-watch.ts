@@ -4,7 +4,6 @@ import type { Command, Invocation } from '../command.ts'
 import { withDatabase } from '../database.ts'
 import { exitCodes, tell } from '../failure.ts'
 import { LiveText } from '../live-text.ts'
-import { untilAsked } from '../signals.ts'
 import { Changes, changeLine } from '../watch/changes.ts'
 import { picture } from '../watch/picture.ts'
 import { type Snapshot, snapshotOf } from '../watch/snapshot.ts'
@@ -35,7 +34,7 @@ async function watch(
 ): Promise<number> {
   const stop = new AbortController()
   const { signal } = stop
-  untilAsked().then(() => stop.abort())
+  terminal.untilAsked().then(() => stop.abort())
   while (!signal.aborted) {
     try {
       const snapshot = await snapshotOf(db, id, { signal })

@@ -1,11 +1,9 @@
 import { serveApi } from '../../api/server.ts'
 import { connect } from '../../database/database.ts'
 import { createLogger } from '../../telemetry/logger.ts'
-import { engineMetrics } from '../../telemetry/metrics.ts'
 import type { Command } from '../command.ts'
 import { databaseUrl } from '../database.ts'
 import { portOf } from '../port.ts'
-import { untilAsked } from '../signals.ts'
 
 export const serve: Command = {
   help: `Serves the HTTP API of a database that fencepost migrate has prepared. It listens on this machine only, since it
@@ -31,13 +29,12 @@ has no keys yet: reach it from elsewhere through a tunnel that knows who may. Lo
       log,
       port: portOf(invocation),
       withoutKeys: invocation.has('without-keys'),
-      metrics: engineMetrics({ db }).text,
       ...(host === undefined ? {} : { host }),
       ...(bodyLimit === undefined ? {} : { bodyLimit }),
     })
     const who = invocation.has('without-keys') ? 'whoever reaches it' : 'this machine only'
     log.info({ url: server.url, docs: `${server.url}/docs` }, `the API answers ${who}`)
-    const signal = await untilAsked()
+    const signal = await terminal.untilAsked()
     log.info({ signal }, 'the API stops')
     return undefined
   },

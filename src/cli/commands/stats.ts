@@ -6,7 +6,6 @@ import type { Command, Invocation } from '../command.ts'
 import { withDatabase } from '../database.ts'
 import { tell } from '../failure.ts'
 import { LiveText } from '../live-text.ts'
-import { untilAsked } from '../signals.ts'
 import { table } from '../table.ts'
 import type { Terminal } from '../terminal.ts'
 
@@ -35,7 +34,7 @@ drawn each second until Ctrl-C.`,
 async function watch(invocation: Invocation, db: Queryable): Promise<undefined> {
   const { terminal } = invocation
   const stop = new AbortController()
-  untilAsked().then(() => stop.abort())
+  terminal.untilAsked().then(() => stop.abort())
   const screen = new LiveText(terminal)
   while (!stop.signal.aborted) {
     try {

@@ -8,7 +8,6 @@ import { createLogger } from '../../telemetry/logger.ts'
 import { UsageError } from '../arguments.ts'
 import type { Command, Invocation } from '../command.ts'
 import { databaseUrl } from '../database.ts'
-import { untilAsked } from '../signals.ts'
 
 export const work: Command = {
   usage: '<module>',
@@ -39,7 +38,7 @@ attempt to standard output. SIGTERM or Ctrl-C lets handlers finish and gives bac
       ttl: invocation.text('ttl'),
       stopDeadline: invocation.text('stop-deadline'),
     })
-    const ending = Promise.race([untilAsked(), untilAlone(), worker.stopped])
+    const ending = Promise.race([invocation.terminal.untilAsked(), untilAlone(), worker.stopped])
     await worker.start()
     await ending
     await worker.stop()

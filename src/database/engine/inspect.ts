@@ -97,3 +97,8 @@ export function leasesOf(
     options,
   )
 }
+
+/** Resolves when the database answers and has the schema. */
+export async function ping(db: Queryable, options?: QueryOptions): Promise<void> {
+  await db.query('select from fencepost.types limit 1', [], options)
+}

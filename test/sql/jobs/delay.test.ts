@@ -10,6 +10,7 @@ import {
   places,
 } from '../../support/engine.ts'
 import { type TestDatabase, testDatabase } from '../../support/server.ts'
+import { Session } from '../../support/sessions.ts'
 import { column, one } from '../../support/sql.ts'
 
 let database: TestDatabase
@@ -63,6 +64,40 @@ describe('a delayed job', () => {
     expect(await exchange(worker, type)).toEqual([])
     await maintain(db())
     expect(await exchange(worker, type)).toEqual([id])
+  })
+
+  it('is moved by maintain() within a minute also when it was committed long after its time', async () => {
+    const type = freshType()
+    await maintain(db())
+    await using session = await Session.open(database.url)
+    await session.begin()
+    await session.query(`select fencepost.enqueue($1, delay => '1 s')`, [type])
+    for (let n = 0; n < 20; n++) {
+      await moveClock(db(), '50 s')
+      await maintain(db())
+    }
+    await session.commit()
+    await moveClock(db(), '70 s')
+    await maintain(db())
+    const worker = await one<number>(db(), `select fencepost.register_worker('later')`)
+    expect(await exchange(worker, type)).toHaveLength(1)
+  })
+
+  it('of tens of thousands due at once waits for few passes', async () => {
+    const type = freshType()
+    await db().query(
+      `select fencepost.enqueue_batch($1, array_fill('{}'::jsonb, array[40000]), delay => '1 s')`,
+      [type],
+    )
+    await moveClock(db(), '1 hour')
+    await maintain(db())
+    await maintain(db())
+    expect(
+      await one(
+        db(),
+        'select count(*) from fencepost_private.delayed where available_at <= fencepost_private.now()',
+      ),
+    ).toBe(0)
   })
 
   it('comes by priority, then as it became ready, and with others at once in order of enqueue', async () => {

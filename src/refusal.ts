@@ -1,0 +1,29 @@
+import { DatabaseError } from './database/database.ts'
+import { FencepostError } from './errors.ts'
+
+/**
+ * What the server refused before a function of ours could look at it, as an error of the catalogue:
+ * a value that no parameter of that kind holds is JE003, a schema that lacks what we call is JE011.
+ * Anything else is unchanged.
+ */
+export function asRefusal(error: unknown): unknown {
+  if (!(error instanceof DatabaseError)) return error
+  switch (error.code.slice(0, 2)) {
+    case '22': // data exception
+    case '54': // nested too deeply, too long
+      return new FencepostError('JE003', error.message, {
+        detail: error.detail,
+        hint: error.hint ?? `PostgreSQL calls it ${error.code}.`,
+        cause: error,
+      })
+    case '3F': // no such schema
+    case '42': // no such function, table or column
+      return new FencepostError('JE011', 'the schema of the database does not fit this version', {
+        detail: error.message,
+        hint: 'Run fencepost migrate.',
+        cause: error,
+      })
+    default:
+      return error
+  }
+}

@@ -1,0 +1,119 @@
+import { spawnSync } from 'node:child_process'
+import { chmodSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import ts from 'typescript'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { cell } from '../../src/cli/table.ts'
+import { runStatements } from '../../src/database/console.ts'
+import { required } from '../support/required.ts'
+import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { linksOf, root, snippetsOf } from './snippets.ts'
+
+const GUIDE = 'docs/guides/workflows.md'
+const snippets = snippetsOf(GUIDE)
+const directory = path.join(root, 'test/artifacts/guide')
+
+let database: TestDatabase
+beforeAll(async () => {
+  mkdirSync(directory, { recursive: true })
+  database = await testDatabase()
+})
+afterAll(async () => {
+  rmSync(directory, { recursive: true, force: true })
+  await database.drop()
+})
+
+/** A statement, and what the guide says of its first row, or of its refusal. */
+interface Statement {
+  readonly text: string
+  readonly says: string | undefined
+}
+
+/** The statements of a snippet: each ends its line, but for a comment that says what comes of it. */
+function statementsOf(code: string): Statement[] {
+  return [...code.matchAll(/([\s\S]+?;)(?: -- (.*))?\n/g)].map(([, text = '', says]) => ({
+    text: text.trim(),
+    says,
+  }))
+}
+
+async function firstRow(statement: string): Promise<string> {
+  try {
+    const [result] = await runStatements(database.url, statement)
+    return (result?.rows[0] ?? [])
+      .map((value) => (Array.isArray(value) && value.length === 0 ? '{}' : cell(value)))
+      .join(' | ')
+  } catch (error) {
+    const { code, message } = error as { code?: string; message: string }
+    return `${code}: ${message}`
+  }
+}
+
+describe('the guide', () => {
+  for (const { language, code, line } of snippets) {
+    if (language === 'sql') {
+      it(`line ${line}: SQL gives what it says`, async () => {
+        for (const { text, says } of statementsOf(code)) {
+          const row = await firstRow(text)
+          if (says === undefined) expect(row, text).not.toMatch(/^[A-Z0-9]{5}: /)
+          else expect(row, text).toBe(says)
+        }
+      })
+    } else if (language === 'ts') {
+      it(`line ${line}: TypeScript has no type error and runs`, { timeout: 60_000 }, () => {
+        const { status, stdout, stderr } = typescript(code)
+        expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+        expect(stdout).toContain('6\n')
+      })
+    } else {
+      it(`line ${line}: commands run`, { timeout: 60_000 }, (context) => {
+        required('bash', context)
+        const { status, stderr, stdout } = shell(code)
+        expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+        expect(stdout).toContain('run 1 completed')
+      })
+    }
+  }
+
+  it('links to files that exist', () => {
+    const missing = linksOf(GUIDE).filter(
+      (file) => !existsSync(path.join(root, path.dirname(GUIDE), file)),
+    )
+    expect(missing).toEqual([])
+  })
+})
+
+const env = () => ({ ...process.env, DATABASE_URL: database.url })
+
+function typescript(code: string) {
+  const source = path.join(directory, 'guide.ts')
+  writeFileSync(source, code)
+  const { config } = ts.readConfigFile(path.join(root, 'tsconfig.json'), ts.sys.readFile)
+  const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root)
+  const program = ts.createProgram([source], { ...options, noEmit: true })
+  const found = ts.getPreEmitDiagnostics(program).filter(({ file }) => file?.fileName === source)
+  const messages = found.map(({ messageText }) =>
+    ts.flattenDiagnosticMessageText(messageText, '\n'),
+  )
+  expect(messages).toEqual([])
+  const { outputText } = ts.transpileModule(code, {
+    compilerOptions: { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022 },
+  })
+  writeFileSync(path.join(directory, 'guide.mjs'), outputText)
+  return spawnSync(process.execPath, [path.join(directory, 'guide.mjs')], {
+    env: env(),
+    encoding: 'utf8',
+  })
+}
+
+/** Runs commands in which `npx fencepost` is this build. */
+function shell(code: string) {
+  const npx = path.join(directory, 'npx')
+  const main = path.join(root, 'dist/cli/main.js')
+  writeFileSync(npx, `#!/bin/sh\nshift\nexec "${process.execPath}" "${main}" "$@"\n`)
+  chmodSync(npx, 0o755)
+  return spawnSync('bash', ['-e', '-c', code], {
+    env: { ...env(), PATH: `${directory}:${process.env.PATH}` },
+    encoding: 'utf8',
+  })
+}
