@@ -44,6 +44,14 @@ describe('the SQL of the README', () => {
   })
 })
 
+describe('the workflow of the README', () => {
+  it('is published and started', async () => {
+    const [, snippet] = of('sql')
+    const results = await runStatements(database.url, snippet?.code ?? '')
+    expect(results.map(({ rows }) => rows)).toEqual([[[1]], [[1]]])
+  })
+})
+
 describe('the TypeScript of the README', () => {
   const [snippet] = of('ts')
   const source = path.join(directory, 'readme.ts')
@@ -179,6 +187,8 @@ describe('what the README says', () => {
       .replaceAll(':id', '{id}')
       .replaceAll(':type', '{type}')
       .replaceAll(':code', '{code}')
+      .replaceAll(':name', '{name}')
+      .replaceAll(':version', '{version}')
     for (const { path: route } of endpoints) {
       const last = route.split('/').findLast((part) => part !== '') ?? ''
       expect(text.includes(last.startsWith('{') ? `/${last}` : last), route).toBe(true)

@@ -13,14 +13,19 @@ const GUIDE = 'docs/guides/workflows.md'
 const snippets = snippetsOf(GUIDE)
 const directory = path.join(root, 'test/artifacts/guide')
 
+/** What the SQL and the commands work on, one after the other. */
 let database: TestDatabase
+/** What the TypeScript works on. */
+let elsewhere: TestDatabase
 beforeAll(async () => {
   mkdirSync(directory, { recursive: true })
   database = await testDatabase()
+  elsewhere = await testDatabase()
 })
 afterAll(async () => {
   rmSync(directory, { recursive: true, force: true })
   await database.drop()
+  await elsewhere.drop()
 })
 
 /** A statement, and what the guide says of its first row, or of its refusal. */
@@ -40,13 +45,15 @@ function statementsOf(code: string): Statement[] {
 async function firstRow(statement: string): Promise<string> {
   try {
     const [result] = await runStatements(database.url, statement)
-    return (result?.rows[0] ?? [])
-      .map((value) => (Array.isArray(value) && value.length === 0 ? '{}' : cell(value)))
-      .join(' | ')
+    return (result?.rows[0] ?? []).map(shown).join(' | ')
   } catch (error) {
     const { code, message } = error as { code?: string; message: string }
     return `${code}: ${message}`
   }
+}
+
+function shown(value: unknown): string {
+  return Array.isArray(value) ? JSON.stringify(value) : cell(value)
 }
 
 describe('the guide', () => {
@@ -61,7 +68,7 @@ describe('the guide', () => {
       })
     } else if (language === 'ts') {
       it(`line ${line}: TypeScript has no type error and runs`, { timeout: 60_000 }, () => {
-        const { status, stdout, stderr } = typescript(code)
+        const { status, stdout, stderr } = typescript(code, elsewhere.url)
         expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
         expect(stdout).toContain('6\n')
       })
@@ -83,9 +90,7 @@ describe('the guide', () => {
   })
 })
 
-const env = () => ({ ...process.env, DATABASE_URL: database.url })
-
-function typescript(code: string) {
+function typescript(code: string, url: string) {
   const source = path.join(directory, 'guide.ts')
   writeFileSync(source, code)
   const { config } = ts.readConfigFile(path.join(root, 'tsconfig.json'), ts.sys.readFile)
@@ -101,7 +106,7 @@ function typescript(code: string) {
   })
   writeFileSync(path.join(directory, 'guide.mjs'), outputText)
   return spawnSync(process.execPath, [path.join(directory, 'guide.mjs')], {
-    env: env(),
+    env: { ...process.env, DATABASE_URL: url },
     encoding: 'utf8',
   })
 }
@@ -113,7 +118,7 @@ function shell(code: string) {
   writeFileSync(npx, `#!/bin/sh\nshift\nexec "${process.execPath}" "${main}" "$@"\n`)
   chmodSync(npx, 0o755)
   return spawnSync('bash', ['-e', '-c', code], {
-    env: { ...env(), PATH: `${directory}:${process.env.PATH}` },
+    env: { ...process.env, DATABASE_URL: database.url, PATH: `${directory}:${process.env.PATH}` },
     encoding: 'utf8',
   })
 }
