@@ -61,7 +61,7 @@ begin
   select t.id, t.name, t.kind, t.status, t.attempts, t.output, t.error, t.type, t.job_id, t.child_run_id,
          t.item, t.parent_task_id, t.approval_id, t.due_at, t.ready_at, t.started_at, t.finished_at,
          t.unmet_parents, t.after, t.items, t.items_open, t.items_failed,
-         (select u.status::text from task u where u.parent_task_id = t.id and u.kind = 'compensation'), false
+         (select u.status::text from task u where u.parent_task_id = t.id and u.item = 0 and u.kind = 'compensation'), false
   from unnest(v_ids) with ordinality as i(id, place)
   join fencepost.tasks t on t.id = i.id
   order by i.place;
