@@ -10,6 +10,7 @@ export function painted(spans: readonly Span[], columns: number, style: Style): 
   let line = ''
   for (const [text, paint] of spans) {
     if (left <= 0) break
+    if (text === '') continue
     const part = clip(text, left)
     line += paint === undefined ? part : style[paint](part)
     left -= width(text)
