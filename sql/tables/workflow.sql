@@ -102,7 +102,7 @@ create table fencepost_private.workflow_edge (
   constraint workflow_edge_pkey primary key (version_id, parent_no, child_no),
   constraint workflow_edge_forward check (parent_no < child_no)
 );
-create index workflow_edge_child_idx on fencepost_private.workflow_edge (version_id, child_no, parent_no);
+create index workflow_edge_child_idx on fencepost_private.workflow_edge (version_id, child_no) include (parent_no);
 comment on table fencepost_private.workflow_edge is 'Which task waits for which. Edges lead forward in the topological order, so there is no cycle.';
 comment on column fencepost_private.workflow_edge.version_id is 'The version.';
 comment on column fencepost_private.workflow_edge.parent_no is 'The task that comes first.';

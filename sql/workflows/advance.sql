@@ -8,6 +8,10 @@
 -- ended end the task that started them, which goes round again.
 --
 -- Times are written and read in UTC, whoever's session it is.
+--
+-- Plans: these statements may be planned when their tables are empty, and are kept while they grow. What is looked up by
+-- key stands in a lateral subquery with OFFSET 0; what is updated by key is joined by `key = any (array[…])`. Either can
+-- only be an index scan, key by key: a plain join may as well read the whole table through an index, while it seems small.
 -- Locks: the caller holds the root runs; tasks are locked in id order, then jobs.
 create function fencepost_private.advance(p_ends fencepost_private.task_end[], p_starts bigint[], p_deltas fencepost_private.run_delta[], p_now timestamptz)
 returns void
@@ -70,11 +74,11 @@ declare
   v_ended ended_task[];
 begin
   with given as materialized (
-    select distinct on (e.task_id) e.task_id, e.status, e.output, e.error, t.status as was, t.kind, t.run_id, r.version_id, r.tenant, r.cancelled_at is not null as run_cancelled, d.continues, d.name
+    select distinct on (e.task_id) e.task_id, e.status, e.output, e.error, t.status as was, t.released as was_released, t.kind, t.run_id, r.version_id, r.tenant, r.cancelled_at is not null as run_cancelled, d.continues, d.name
     from unnest(p_ends) as e
-    join task t on t.task_id = e.task_id
-    join run r on r.run_id = t.run_id
-    join workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no
+    cross join lateral (select t.* from task t where t.task_id = e.task_id offset 0) as t
+    cross join lateral (select r.* from run r where r.run_id = t.run_id offset 0) as r
+    cross join lateral (select d.* from workflow_task d where d.version_id = r.version_id and d.task_no = t.task_no offset 0) as d
     where t.status in ('pending', 'queued', 'waiting')
     order by e.task_id
   ), changed as (
@@ -82,18 +86,19 @@ begin
     set status = g.status, output = g.output, error = g.error, finished_at = p_now, due_at = null, gate_id = null,
         released = t.released or t.item is null and (g.status in ('completed', 'skipped') or g.status = 'failed' and g.continues)
     from given g
-    join task before on before.task_id = g.task_id
-    where t.task_id = g.task_id
+    where t.task_id = any (array[g.task_id])
     returning t.task_id, t.run_id, g.version_id, t.task_no, t.kind, t.parent_task_id, g.was, t.status, t.released,
-              t.released and not before.released and not g.run_cancelled as releases, g.tenant, g.name, t.error
+              t.released and not g.was_released and not g.run_cancelled as releases, g.tenant, g.name, t.error
   ), told as (
     insert into event (xid, at, tenant, kind, run_id, task_id, data)
     select xid(), p_now, c.tenant, 'task.skipped', c.run_id, c.task_id, jsonb_build_object('task', c.name, 'reason', c.error)
     from changed c where c.status = 'skipped'
   ), withdrawn as (
     update approval a set status = 'withdrawn', decided_at = p_now
-    from changed c
-    where a.task_id = c.task_id and a.status = 'pending' and c.status in ('cancelled', 'failed')
+    where a.approval_id = any (array(
+      select o.approval_id
+      from changed c cross join lateral (select a.approval_id, a.status from approval a where a.task_id = c.task_id offset 0) as o
+      where c.status in ('cancelled', 'failed') and o.status = 'pending'))
   )
   select array_agg(row(c.task_id, c.run_id, c.version_id, c.task_no, c.kind, c.parent_task_id, c.was, c.status, c.released, c.releases)::ended_task order by c.task_id)
     into v_ended
@@ -144,16 +149,17 @@ declare
   v_ready bigint[];
 begin
   with hit as materialized (
-    select e.run_id, w.child_no, count(*)::int as met, (count(*) filter (where e.status = 'skipped'))::int as skipped
+    select c.task_id, count(*)::int as met, (count(*) filter (where e.status = 'skipped'))::int as skipped
     from unnest(p_ended) as e
-    join workflow_edge w on w.version_id = e.version_id and w.parent_no = e.task_no
+    cross join lateral (select w.child_no from workflow_edge w where w.version_id = e.version_id and w.parent_no = e.task_no offset 0) as w
+    cross join lateral (select t.task_id from task t where t.run_id = e.run_id and t.task_no = w.child_no and t.item is null offset 0) as c
     where e.releases
-    group by e.run_id, w.child_no
-    order by e.run_id, w.child_no
+    group by c.task_id
+    order by c.task_id
   ), met as (
     update task t set unmet = t.unmet - h.met, skipped_parents = t.skipped_parents + h.skipped
     from hit h
-    where t.run_id = h.run_id and t.task_no = h.child_no and t.item is null and t.status = 'pending'
+    where t.task_id = any (array[h.task_id]) and t.status = 'pending'
     returning t.task_id, t.unmet
   )
   select array_agg(m.task_id order by m.task_id) filter (where m.unmet = 0) into v_ready from met m;

@@ -19,6 +19,7 @@ returns void
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 set timezone = 'UTC'
 as $$
 declare
@@ -78,6 +79,7 @@ returns void
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 declare
   v record;

@@ -30,6 +30,7 @@ returns void
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 declare
   v_runs bigint[] := array(select distinct f from unnest(p_run_ids) as r cross join lateral unnest(run_family(r)) as f);
@@ -47,6 +48,7 @@ returns void
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 declare
   v_jobs bigint[];

@@ -124,8 +124,8 @@ begin
   join task t on t.run_id = r.run_id and t.item is null and t.status = 'pending'
   cross join lateral (
     select (count(*) filter (where not o.released))::int + case when t.gate_id is null then 0 else 1 end as unmet, (count(*) filter (where o.status = 'skipped'))::int as skipped
-    from workflow_edge e join task o on o.run_id = t.run_id and o.task_no = e.parent_no and o.item is null
-    where e.version_id = r.version_id and e.child_no = t.task_no
+    from (select e.parent_no from workflow_edge e where e.version_id = r.version_id and e.child_no = t.task_no offset 0) as e
+    cross join lateral (select o.released, o.status from task o where o.run_id = t.run_id and o.task_no = e.parent_no and o.item is null offset 0) as o
   ) as p
   where r.run_id >= p_first and (t.unmet, t.skipped_parents) <> (p.unmet, p.skipped)
   order by t.task_id limit 20;
@@ -146,8 +146,8 @@ begin
   select 'a task starts after its parents', format('task %s is %s while its parent %s is %s', t.task_id, t.status, o.task_id, o.status)
   from run r
   join task t on t.run_id = r.run_id and t.item is null and t.status in ('queued', 'waiting', 'completed')
-  join workflow_edge e on e.version_id = r.version_id and e.child_no = t.task_no
-  join task o on o.run_id = t.run_id and o.task_no = e.parent_no and o.item is null
+  cross join lateral (select e.parent_no from workflow_edge e where e.version_id = r.version_id and e.child_no = t.task_no offset 0) as e
+  cross join lateral (select o.* from task o where o.run_id = t.run_id and o.task_no = e.parent_no and o.item is null offset 0) as o
   where r.run_id >= p_first and r.migrated_at is null and not o.released
   order by t.task_id limit 20;
 end

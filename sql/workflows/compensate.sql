@@ -10,6 +10,7 @@ returns void
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 declare
   v_inner bigint[];
@@ -58,6 +59,7 @@ create function fencepost_private.undo_runs(p_run_ids bigint[], p_now timestampt
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 begin
   select q.ends, q.deltas into ends, deltas
@@ -86,6 +88,7 @@ returns bigint[]
 language sql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
   with recursive around as (
     select t.run_id from run c join task t on t.task_id = c.parent_task_id where c.run_id = any (p_run_ids)

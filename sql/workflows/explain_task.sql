@@ -6,6 +6,7 @@ language plpgsql
 volatile
 security definer
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare

@@ -4,25 +4,38 @@
 -- The context of a run's expressions. With p_names only the outputs of those tasks; null gives all.
 create function fencepost_private.run_context(p_run_id bigint, p_names text[])
 returns jsonb
-language sql
+language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
 as $$
-  select jsonb_build_object(
-    'input', r.input,
-    'run', jsonb_build_object('id', r.run_id, 'workflow', w.name, 'tags', to_jsonb(r.tags), 'started_at', r.created_at),
-    'tasks', coalesce(o.outputs, '{}'),
-    'errors', coalesce(o.errors, '{}'))
-  from run r
-  join workflow w on w.workflow_id = r.workflow_id
-  left join lateral (
-    select jsonb_object_agg(d.name, coalesce(t.output, 'null')) filter (where t.status in ('completed', 'failed')) as outputs,
-           jsonb_object_agg(d.name, t.error) filter (where t.status = 'failed') as errors
-    from workflow_task d
-    join task t on t.run_id = r.run_id and t.task_no = d.task_no and t.item is null
-    where d.version_id = r.version_id and (p_names is null or d.name = any (p_names)) and t.status in ('completed', 'failed')
-  ) as o on p_names is null or cardinality(p_names) > 0
-  where r.run_id = p_run_id
+declare
+  v_run     record;
+  v_outputs jsonb := '{}';
+  v_errors  jsonb := '{}';
+begin
+  select r.version_id, r.input, jsonb_build_object('id', r.run_id, 'workflow', w.name, 'tags', to_jsonb(r.tags), 'started_at', r.created_at) as run into v_run
+  from run r cross join lateral (select w.name from workflow w where w.workflow_id = r.workflow_id offset 0) as w
+  where r.run_id = p_run_id;
+  if p_names is null or cardinality(p_names) > 0 then
+    select coalesce(jsonb_object_agg(d.name, coalesce(t.output, 'null')) filter (where t.status in ('completed', 'failed')), '{}'),
+           coalesce(jsonb_object_agg(d.name, t.error) filter (where t.status = 'failed'), '{}')
+      into v_outputs, v_errors
+    from (
+      select d.name, d.task_no
+      from unnest(p_names) as n(name)
+      cross join lateral (select d.name, d.task_no from workflow_task d where d.name = n.name and d.version_id = v_run.version_id offset 0) as d
+      union all
+      select d.name, d.task_no from workflow_task d where d.version_id = v_run.version_id and p_names is null
+    ) as d
+    cross join lateral (select t.status, t.output, t.error from task t where t.run_id = p_run_id and t.task_no = d.task_no and t.item is null offset 0) as t;
+  end if;
+  return jsonb_build_object('input', v_run.input, 'run', v_run.run, 'tasks', v_outputs, 'errors', v_errors);
+end
 $$;
 comment on function fencepost_private.run_context(bigint, text[]) is 'What the expressions of a run see; only the named tasks'' outputs when names are given.';
 
@@ -45,11 +58,13 @@ comment on function fencepost_private.found(jsonpath, jsonb) is 'What a path fin
 -- A predicate holds when it is true; a path that is no predicate holds when it finds something that is not false or null.
 create function fencepost_private.holds(p_path jsonpath, p_context jsonb)
 returns boolean
-language sql
+language plpgsql
 stable
 set search_path = fencepost_private, pg_temp
 as $$
-  select exists (select from jsonb_array_elements(found(p_path, p_context)) as f(value) where f.value not in ('false', 'null'))
+begin
+  return exists (select from jsonb_array_elements(found(p_path, p_context)) as f(value) where f.value not in ('false', 'null'));
+end
 $$;
 comment on function fencepost_private.holds(jsonpath, jsonb) is 'Whether a condition is true in a context.';
 

@@ -41,6 +41,7 @@ comment on function fencepost_private.lock_runs_of_leases(bigint[]) is 'Locks th
 create function fencepost_private.lock_roots(p_run_ids bigint[]) returns void
 language plpgsql volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 begin
   if cardinality(p_run_ids) > 0 then
@@ -65,7 +66,10 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
-  v_roots bigint[] := array(select distinct r.root_run_id from lease l join run r on r.run_id = l.run_id where l.id = any (p_job_ids));
+  v_roots bigint[] := array(
+    select distinct r.root_run_id
+    from (select l.run_id from lease l where l.id = any (p_job_ids) and l.run_id is not null) as l
+    cross join lateral (select r.root_run_id from run r where r.run_id = l.run_id offset 0) as r);
   v_held  bigint[];
 begin
   if cardinality(v_roots) = 0 then
@@ -75,7 +79,9 @@ begin
   if cardinality(v_held) = 0 then
     return '{}'::bigint[];
   end if;
-  return array(select l.id from lease l join run r on r.run_id = l.run_id where l.id = any (p_job_ids) and r.root_run_id = any (v_held));
+  return array(
+    select l.id from lease l cross join lateral (select r.root_run_id from run r where r.run_id = l.run_id offset 0) as r
+    where l.id = any (p_job_ids) and r.root_run_id = any (v_held));
 end
 $$;
 comment on function fencepost_private.busy_jobs(bigint[]) is 'Locks the root runs of these leased jobs without waiting and returns the jobs whose run is held by somebody else.';
@@ -139,6 +145,7 @@ comment on function fencepost_private.jobs_ended(fencepost_private.task_end[], t
 create function fencepost_private.jobs_revived(p_job_ids bigint[], p_now timestamptz) returns void
 language plpgsql volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 declare
   v_deltas run_delta[];
@@ -184,6 +191,7 @@ comment on function fencepost_private.jobs_revived(bigint[], timestamptz) is 'Ca
 create function fencepost_private.refuse_late_replay(p_job_ids bigint[]) returns void
 language plpgsql volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 declare
   v record;
@@ -209,6 +217,7 @@ comment on function fencepost_private.refuse_late_replay(bigint[]) is 'Raises JE
 create function fencepost_private.revive_parents(p_run_ids bigint[], p_now timestamptz) returns void
 language plpgsql volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 declare
   v_deltas run_delta[];
@@ -233,6 +242,7 @@ comment on function fencepost_private.revive_parents(bigint[], timestamptz) is '
 create function fencepost_private.park_items(p_job_ids bigint[], p_map_ids bigint[]) returns void
 language plpgsql volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 declare
   v record;
@@ -256,6 +266,7 @@ comment on function fencepost_private.park_items(bigint[], bigint[]) is 'Parks r
 create function fencepost_private.park_paused(p_job_ids bigint[]) returns void
 language plpgsql volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 begin
   perform park_jobs(array(select b.id from job b join run r on r.run_id = b.run_id where b.id = any (p_job_ids) and r.paused_at is not null), 'run');

@@ -46,18 +46,20 @@ begin
     select m.task_id, m.run_id, m.items_started as first_item, least(m.items - m.items_started, w.room) as many,
            r.tenant, d.type, coalesce(d.priority, r.priority, 5) as priority, d.max_attempts, d.timeout
     from room_in(p_map_ids) as w
-    join task m on m.task_id = w.task_id
-    join run r on r.run_id = m.run_id
-    join workflow_task d on d.version_id = r.version_id and d.task_no = m.task_no
+    cross join lateral (select m.* from task m where m.task_id = w.task_id offset 0) as m
+    cross join lateral (select r.* from run r where r.run_id = m.run_id offset 0) as r
+    cross join lateral (select d.* from workflow_task d where d.version_id = r.version_id and d.task_no = m.task_no offset 0) as d
     where w.room > 0 and m.items_started < m.items
   ), moved as (
-    update task m set items_started = m.items_started + w.many from room w where m.task_id = w.task_id
+    update task m set items_started = m.items_started + w.many from room w where m.task_id = any (array[w.task_id])
   )
   select array_agg(row(t.task_id, t.run_id, t.task_no, 'item', w.tenant, w.type, w.priority, w.max_attempts, w.timeout, t.input,
                        false, null, null, null, null, null, null, null, null)::due_task order by t.task_id)
     into v_due
   from room w
-  join task t on t.parent_task_id = w.task_id and t.item >= w.first_item and t.item < w.first_item + w.many;
+  cross join lateral (
+    select t.* from task t where t.parent_task_id = w.task_id and t.item >= w.first_item and t.item < w.first_item + w.many offset 0
+  ) as t;
   if v_due is not null then
     select q.ends, q.deltas into ends, deltas from queue_tasks(v_due, p_now) as q;
   end if;
@@ -69,23 +71,28 @@ comment on function fencepost_private.start_items(bigint[], timestamptz) is 'Enq
 -- runs that are paused, cancelled or compensating have none.
 create function fencepost_private.room_in(p_map_ids bigint[])
 returns table (task_id bigint, room int, place text, held int)
-language sql
+language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set jit = off
 as $$
+#variable_conflict use_column
+begin
+  return query
   select m.task_id, coalesce(d.max_parallel, m.items) - (m.items_started - (m.items - m.items_open) - coalesce(h.n, 0)), h.place, coalesce(h.n, 0)
   from unnest(p_map_ids) as i(task_id)
-  join task m on m.task_id = i.task_id
-  join run r on r.run_id = m.run_id
-  join workflow_task d on d.version_id = r.version_id and d.task_no = m.task_no
+  cross join lateral (select m.* from task m where m.task_id = i.task_id offset 0) as m
+  cross join lateral (select r.* from run r where r.run_id = m.run_id offset 0) as r
+  cross join lateral (select d.* from workflow_task d where d.version_id = r.version_id and d.task_no = m.task_no offset 0) as d
   left join lateral (
     select map_place(m.task_id) as place, count(*)::int as n from parked p where p.waits_for = map_place(m.task_id)
   ) as h on d.max_parallel is not null
-  where m.status = 'waiting' and r.paused_at is null and r.cancelled_at is null and r.compensating_at is null
+  where m.status = 'waiting' and r.paused_at is null and r.cancelled_at is null and r.compensating_at is null;
+end
 $$;
 comment on function fencepost_private.room_in(bigint[]) is 'How many more items may run of each of these maps, and how many are parked for room.';
 
@@ -113,7 +120,7 @@ begin
     from unnest(p_ended) as e where e.kind = 'item' group by e.parent_task_id order by e.parent_task_id
   ), counted as (
     update task m set items_open = m.items_open - e.n, items_failed = m.items_failed + e.failed
-    from ended e where m.task_id = e.map_id
+    from ended e where m.task_id = any (array[e.map_id])
     returning m.task_id, m.items_open
   )
   select array_agg(c.task_id) filter (where c.items_open > 0), array_agg(c.task_id) filter (where c.items_open = 0) into v_maps, v_done from counted c;
@@ -127,7 +134,7 @@ begin
       select row(m.task_id, case when m.items_failed = 0 then 'completed' else 'failed' end,
                  case when m.items_failed = 0 then (select jsonb_agg(coalesce(t.output, 'null') order by t.item) from task t where t.parent_task_id = m.task_id) end,
                  case when m.items_failed > 0 then format('%s of %s items failed', m.items_failed, m.items) end)::task_end
-      from unnest(v_done) as d(task_id) join task m on m.task_id = d.task_id
+      from unnest(v_done) as d(task_id) cross join lateral (select m.* from task m where m.task_id = d.task_id offset 0) as m
       order by m.task_id);
   end if;
 end

@@ -7,6 +7,7 @@ language plpgsql
 volatile
 security definer
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -37,6 +38,7 @@ returns bigint[]
 language sql
 stable
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
   with recursive kin as materialized (
     select c.run_id, t.run_id as around

@@ -10,6 +10,7 @@ language plpgsql
 volatile
 security definer
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -59,6 +60,7 @@ returns void
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 begin
   with named as materialized (

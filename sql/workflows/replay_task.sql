@@ -7,6 +7,7 @@ language plpgsql
 volatile
 security definer
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -31,6 +32,7 @@ returns int
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 begin
   return replay_jobs(array(

@@ -6,6 +6,7 @@ returns bigint
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 set timezone = 'UTC'
 as $$
 declare

@@ -27,7 +27,9 @@ begin
     select r.run_id, r.status as was, r.parent_task_id, r.tenant, v.compensates, r.cancelled_at, r.paused_at, r.compensating_at, r.finished_at,
            r.pending + d.pending as pending, r.queued + d.queued as queued, r.waiting + d.waiting as waiting, r.ended_well + d.ended_well as ended_well,
            r.failed + d.failed as failed, r.cancelled + d.cancelled as cancelled, r.undoing + d.undoing as undoing, r.undo_failed + d.undo_failed as undo_failed
-    from delta d join run r on r.run_id = d.run_id join workflow_version v on v.version_id = r.version_id
+    from delta d
+    cross join lateral (select r.* from run r where r.run_id = d.run_id offset 0) as r
+    cross join lateral (select v.compensates from workflow_version v where v.version_id = r.version_id offset 0) as v
   ), derived as materialized (
     select s.*, run_status_of(s.cancelled_at, s.compensating_at, s.paused_at, s.pending::int, s.queued::int, s.waiting::int, s.failed::int, s.cancelled::int, s.undoing::int, s.undo_failed::int) as status
     from summed s
@@ -37,7 +39,7 @@ begin
         undoing = d.undoing, undo_failed = d.undo_failed, status = d.status,
         finished_at = case when d.status in ('completed', 'compensated') or d.status in ('failed', 'cancelled') and d.queued = 0 and (d.waiting = 0 or d.status = 'cancelled')
                            then coalesce(r.finished_at, p_now) end
-    from derived d where r.run_id = d.run_id
+    from derived d where r.run_id = any (array[d.run_id])
     returning r.run_id, d.was, r.status, r.tenant, r.parent_task_id, r.queued, d.compensates and r.compensating_at is null and r.status = 'failed' and r.queued = 0 as must_undo
   ), told as (
     insert into event (xid, at, tenant, kind, run_id, task_id)
@@ -97,6 +99,7 @@ returns jsonb
 language sql
 stable
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
   select coalesce(jsonb_object_agg(d.name, coalesce(t.output, 'null')), '{}')
   from run r

@@ -7,6 +7,7 @@ language plpgsql
 volatile
 security definer
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -43,25 +44,38 @@ comment on function fencepost.signal_run(bigint, text, jsonb) is 'Sends a signal
 -- Gives each of these waiting tasks the oldest stored signal of its name, if there is one.
 create function fencepost_private.take_signals(p_task_ids bigint[])
 returns table (task_id bigint, payload jsonb)
-language sql
+language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
 as $$
-  with asking as (
+#variable_conflict use_column
+begin
+  if cardinality(p_task_ids) = 0 then
+    return;
+  end if;
+  return query
+  with asking as materialized (
     select t.task_id, t.run_id, d.signal, row_number() over (partition by t.run_id, d.signal order by t.task_no) as place
     from unnest(p_task_ids) as i(task_id)
-    join task t on t.task_id = i.task_id
-    join run r on r.run_id = t.run_id
-    join workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no
-  ), stored as (
+    cross join lateral (select t.* from task t where t.task_id = i.task_id offset 0) as t
+    cross join lateral (select r.version_id from run r where r.run_id = t.run_id offset 0) as r
+    cross join lateral (select d.signal from workflow_task d where d.version_id = r.version_id and d.task_no = t.task_no offset 0) as d
+  ), stored as materialized (
     select s.signal_id, s.run_id, s.name, s.payload, row_number() over (partition by s.run_id, s.name order by s.signal_id) as place
-    from signal s
-    where s.task_id is null and (s.run_id, s.name) in (select a.run_id, a.signal from asking a)
+    from (select distinct a.run_id, a.signal from asking a) as a
+    cross join lateral (select s.* from signal s where s.run_id = a.run_id and s.name = a.signal offset 0) as s
+    where s.task_id is null
   )
   update signal s set task_id = a.task_id
   from asking a join stored o on o.run_id = a.run_id and o.name = a.signal and o.place = a.place
-  where s.signal_id = o.signal_id
-  returning a.task_id, coalesce(o.payload, 'null')
+  where s.signal_id = any (array[o.signal_id])
+  returning a.task_id, coalesce(o.payload, 'null');
+end
 $$;
 comment on function fencepost_private.take_signals(bigint[]) is 'Gives waiting tasks the oldest stored signals of their names.';
 
@@ -71,6 +85,7 @@ returns fencepost_private.run
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 declare
   v_run run;

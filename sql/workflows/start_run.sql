@@ -14,6 +14,7 @@ language plpgsql
 volatile
 security definer
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -80,13 +81,16 @@ returns bigint[]
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_outer record;
   v_ids   bigint[];
 begin
-  select r.root_run_id, r.depth + 1 as depth into v_outer from task t join run r on r.run_id = t.run_id where t.task_id = p_parent_task_id;
+  select r.root_run_id, r.depth + 1 as depth into v_outer
+  from (select t.run_id from task t where t.task_id = p_parent_task_id offset 0) as t
+  cross join lateral (select r.root_run_id, r.depth from run r where r.run_id = t.run_id offset 0) as r;
   with given as materialized (
     select nextval('run_id_seq') as id, i.input, i.place from unnest(p_inputs) with ordinality as i(input, place)
   ), stored as (
@@ -133,6 +137,7 @@ returns bigint[]
 language sql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
   select coalesce(array_agg(t.task_id order by t.task_id), '{}')
   from task t
@@ -147,6 +152,7 @@ create function fencepost_private.start_child(
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
 as $$
 declare
   v_version record;

@@ -73,9 +73,9 @@ begin
     select t.task_id, t.run_id, r.tenant, r.input as run_input, r.priority as run_priority, d.*,
            d.parents > 0 and t.skipped_parents = d.parents as all_skipped
     from unnest(p_task_ids) as i(task_id)
-    join task t on t.task_id = i.task_id
-    join run r on r.run_id = t.run_id
-    join workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no
+    cross join lateral (select t.* from task t where t.task_id = i.task_id offset 0) as t
+    cross join lateral (select r.* from run r where r.run_id = t.run_id offset 0) as r
+    cross join lateral (select d.* from workflow_task d where d.version_id = r.version_id and d.task_no = t.task_no offset 0) as d
     where t.status = 'pending' and t.unmet = 0 and t.item is null
       and r.paused_at is null and r.cancelled_at is null and r.compensating_at is null
   ), seen as materialized (
@@ -103,12 +103,11 @@ begin
     s.child, s.child_version)::due_task order by s.task_id), '{}') into v_due
   from seen s
   left join lateral (
-    select coalesce(jsonb_object_agg(pd.name, coalesce(p.output, 'null')), '{}') as outputs
-    from workflow_edge e
-    join task p on p.run_id = s.run_id and p.task_no = e.parent_no and p.item is null
-    join workflow_task pd on pd.version_id = e.version_id and pd.task_no = e.parent_no
-    where e.version_id = s.version_id and e.child_no = s.task_no and p.status in ('completed', 'failed')
-      and s.skip_reason is null and s.kind in ('job', 'workflow') and s.input is null
+    select coalesce(jsonb_object_agg(d.name, coalesce(p.output, 'null')) filter (where p.status in ('completed', 'failed')), '{}') as outputs
+    from (select e.parent_no from workflow_edge e where e.version_id = s.version_id and e.child_no = s.task_no offset 0) as e
+    cross join lateral (select t.status, t.output from task t where t.run_id = s.run_id and t.task_no = e.parent_no and t.item is null offset 0) as p
+    cross join lateral (select d.name from workflow_task d where d.version_id = s.version_id and d.task_no = e.parent_no offset 0) as d
+    where s.skip_reason is null and s.kind in ('job', 'workflow') and s.input is null
   ) as parents on true;
   return v_due;
 end
@@ -148,15 +147,17 @@ begin
 
   perform enqueue_rows(coalesce(v_jobs, '{}'::new_job[]), p_now, p_trusted => true);
   with queued as (
-    update task t set status = 'queued', job_id = j.id, ready_at = p_now, input = case when d.keeps_input then d.payload else t.input end
+    update task t set status = 'queued', job_id = j.id, ready_at = p_now
     from unnest(v_jobs) as j
-    join unnest(p_due) as d on d.task_id = j.task_id
-    where t.task_id = j.task_id
+    where t.task_id = any (array[j.task_id])
     returning t.run_id, t.kind
   )
   select coalesce(array_agg(d.delta), '{}') into deltas
   from (select row(q.run_id, -count(*) filter (where q.kind not in ('item', 'compensation')), count(*), 0, 0, 0, 0, 0, 0)::run_delta as delta
         from queued q group by q.run_id) as d;
+  if exists (select from unnest(p_due) as d where d.keeps_input) then
+    update task t set input = d.payload from unnest(p_due) as d where d.keeps_input and t.task_id = any (array[d.task_id]);
+  end if;
 end
 $$;
 comment on function fencepost_private.queue_tasks(fencepost_private.due_task[], timestamptz) is 'Enqueues the jobs of these tasks; those whose payload is refused fail.';
@@ -182,21 +183,21 @@ begin
     set status = 'waiting', ready_at = p_now, due_at = coalesce(d.due_at, d.expires_at),
         items = array_length_of(d.items), items_started = 0, items_open = array_length_of(d.items), items_failed = 0
     from unnest(p_due) as d
-    where t.task_id = d.task_id
+    where t.task_id = any (array[d.task_id])
     returning t.task_id, t.run_id
   ), asked as (
     insert into approval (run_id, task_id, reason, requested_at, requested_by, expires_at)
     select d.run_id, d.task_id, coalesce(w.reason, w.name), p_now, 'workflow', d.expires_at
     from unnest(p_due) as d
-    join run r on r.run_id = d.run_id
-    join workflow_task w on w.version_id = r.version_id and w.task_no = d.task_no
+    cross join lateral (select r.version_id from run r where r.run_id = d.run_id offset 0) as r
+    cross join lateral (select w.name, w.reason from workflow_task w where w.version_id = r.version_id and w.task_no = d.task_no offset 0) as w
     where d.kind = 'approval'
     order by d.task_id
     returning approval_id, run_id, task_id, expires_at
   ), told as (
     insert into event (xid, at, tenant, kind, run_id, task_id, data)
     select xid(), p_now, r.tenant, 'approval.requested', a.run_id, a.task_id, jsonb_strip_nulls(jsonb_build_object('approval_id', a.approval_id, 'expires_at', a.expires_at))
-    from asked a join run r on r.run_id = a.run_id
+    from asked a cross join lateral (select r.tenant from run r where r.run_id = a.run_id offset 0) as r
   ), maps as materialized (
     select d.task_id, d.run_id, d.task_no, d.items, d.template,
            -- only for expressions that read the item and something else at once

@@ -257,6 +257,8 @@ export async function expectSound(db: Queryable): Promise<void> {
   const broken = await db.query(
     `select * from fencepost.check_invariants()
      union all select * from fencepost_private.check_run_invariants()`,
+    [],
+    { timeout: 60_000 },
   )
   expect(broken).toEqual([])
 }
