@@ -7,7 +7,9 @@ export default defineConfig({
     exclude: ['**/node_modules/**'],
     globalSetup: ['test/support/setup.ts'],
     reporters: ['default', new Summary()],
-    testTimeout: 30_000,
+    // a poll ends as soon as it sees what it waits for; on a busy machine that may take a while
+    expect: { poll: { timeout: 20_000, interval: 50 } },
+    testTimeout: 60_000,
     hookTimeout: 60_000,
   },
 })

@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:a40c9ba05d69a29bc9d8db5cb975d3b6b80c84fd
+--! Hash: sha1:071cfd6c1508cc2882471454853c43037409e3d3
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -1233,6 +1233,8 @@ comment on function fencepost_private.claim_keys(fencepost_private.new_job[]) is
 --   tenant           whose job it is; default the session's
 --
 -- Returns the id of the job: the new one, or the one that has the key.
+-- Locks: the first job of a type, or of a priority in it, makes their rows, and whoever needs the same ones waits for
+-- that transaction; declare_type() makes them beforehand. Else a concurrent enqueue of the same key is waited for.
 -- Errors: JE003, JE005 (key used with another payload), JE006 (payload too large or failing the type's check), JE007.
 create function fencepost.enqueue(
   type text,
@@ -1818,6 +1820,10 @@ begin
 
     if v_hint.at < p_now - interval '200 milliseconds' then
       perform refresh_hint(v_lane.lane_id, v_hint, p_now);
+      -- attempts use up ids of events also where nothing is enqueued: look now and then that there is room for them
+      if v_hint.seq % 16 = 15 then
+        perform ensure_partitions();
+      end if;
     end if;
     exit when v_left <= 0;
   end loop;
@@ -4833,6 +4839,7 @@ comment on function fencepost.configure_type(text, int, int, interval, interval,
 --! Included operate/declare_type.sql
 -- Code declares a type and all its settings, by the names of configure_type: a worker does when it starts. What is
 -- left out has its default; what an operator has set stays his. Declaring the same again changes and locks nothing.
+-- The type and its line of default priority then exist, so that no enqueue has to make them in a long transaction.
 -- Returns whether a setting changed. Locks: the row of the type, when the declaration is new.
 -- Errors: JE003, naming the setting.
 create function fencepost.declare_type(type text, settings jsonb default '{}')
@@ -4853,6 +4860,7 @@ begin
   end if;
 
   v_type := lock_type_row(declare_type.type);
+  perform ensure_lane(declare_type.type, 5);
   insert into type_declaration as d (type_id, settings, declared_at, declared_by)
   values (v_type.type_id, v_declared, fencepost_private.now(), actor())
   on conflict (type_id) do update set settings = excluded.settings, declared_at = excluded.declared_at, declared_by = excluded.declared_by;

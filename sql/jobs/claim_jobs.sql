@@ -77,6 +77,10 @@ begin
 
     if v_hint.at < p_now - interval '200 milliseconds' then
       perform refresh_hint(v_lane.lane_id, v_hint, p_now);
+      -- attempts use up ids of events also where nothing is enqueued: look now and then that there is room for them
+      if v_hint.seq % 16 = 15 then
+        perform ensure_partitions();
+      end if;
     end if;
     exit when v_left <= 0;
   end loop;

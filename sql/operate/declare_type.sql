@@ -1,5 +1,6 @@
 -- Code declares a type and all its settings, by the names of configure_type: a worker does when it starts. What is
 -- left out has its default; what an operator has set stays his. Declaring the same again changes and locks nothing.
+-- The type and its line of default priority then exist, so that no enqueue has to make them in a long transaction.
 -- Returns whether a setting changed. Locks: the row of the type, when the declaration is new.
 -- Errors: JE003, naming the setting.
 create function fencepost.declare_type(type text, settings jsonb default '{}')
@@ -20,6 +21,7 @@ begin
   end if;
 
   v_type := lock_type_row(declare_type.type);
+  perform ensure_lane(declare_type.type, 5);
   insert into type_declaration as d (type_id, settings, declared_at, declared_by)
   values (v_type.type_id, v_declared, fencepost_private.now(), actor())
   on conflict (type_id) do update set settings = excluded.settings, declared_at = excluded.declared_at, declared_by = excluded.declared_by;

@@ -1,6 +1,7 @@
 import type { RunDirective } from '../database/engine.ts'
 import { encodeJson } from '../database/json.ts'
 import type { JobDefinition } from '../definitions/define-job.ts'
+import { FencepostError } from '../errors.ts'
 import { type AbortCause, type AttemptAbortedError, abortReason } from './abort.ts'
 import { AttemptContext, type ContextHost } from './attempt-context.ts'
 import { describeFailure, type Failure, plainFailure } from './failure.ts'
@@ -81,18 +82,15 @@ export class Attempt {
     this.startedAt = performance.now()
     const { time_left: left, payload } = this.job
     if (left !== null) {
-      this.#limit = setTimeout(() => this.abort('timed_out', left), Math.min(left, LONGEST_TIMER))
+      const limit = Math.min(left, LONGEST_TIMER)
+      this.#limit = setTimeout(() => this.abort('timed_out', left), limit).unref()
     }
     try {
       const parsed = this.definition.parse(payload)
-      const context = new AttemptContext(this, this.#host)
-      const returned = isPromise(parsed)
-        ? parsed.then((each) => this.definition.run(each, context))
-        : this.definition.run(parsed, context)
-      if (isPromise(returned)) returned.then(this.#returned, this.#threw)
-      else this.#returned(returned)
+      if (isPromise(parsed)) parsed.then(this.#run, this.#rejected)
+      else this.#run(parsed)
     } catch (error) {
-      this.#threw(error)
+      this.#rejected(error)
     }
   }
 
@@ -101,7 +99,7 @@ export class Attempt {
     if (this.#aborted !== undefined || this.ending !== undefined) return
     this.#aborted = abortReason(why, limit)
     if (this.startedAt === 0) return
-    this.#grace = setTimeout(() => this.#host.ignoresAbort(this), this.#host.abortGrace)
+    this.#grace = setTimeout(() => this.#host.ignoresAbort(this), this.#host.abortGrace).unref()
     this.#control?.abort(this.#aborted)
   }
 
@@ -128,6 +126,23 @@ export class Attempt {
   /** What was to be sent is refused for what it is: send that instead. */
   replaceBy(failure: Failure): void {
     this.ending = { kind: 'failed', failure }
+  }
+
+  #run = (payload: unknown): void => {
+    try {
+      const returned = this.definition.run(payload, new AttemptContext(this, this.#host))
+      if (isPromise(returned)) returned.then(this.#returned, this.#threw)
+      else this.#returned(returned)
+    } catch (error) {
+      this.#threw(error)
+    }
+  }
+
+  /** The payload does not fit: no other attempt would mend it. What else a schema throws may pass. */
+  #rejected = (error: unknown): void => {
+    const failure = describeFailure(error)
+    const permanent = error instanceof FencepostError && error.code === 'JE006'
+    this.#end({ kind: 'failed', failure: { ...failure, permanent } })
   }
 
   #returned = (result: unknown): void => {

@@ -1,5 +1,4 @@
 import { type Duration, interval } from '../definitions/duration.ts'
-import { FencepostError } from '../errors.ts'
 import { AttemptAbortedError } from './abort.ts'
 
 /** Thrown by a handler to say that trying again is useless: the job is dead-lettered at once. */
@@ -44,9 +43,7 @@ const DEPTH = 5
  * any size) a failure that can be stored. Never throws.
  */
 export function describeFailure(thrown: unknown): Failure {
-  const permanent =
-    thrown instanceof PermanentError ||
-    (thrown instanceof FencepostError && thrown.code === 'JE006')
+  const permanent = thrown instanceof PermanentError
   try {
     return {
       error: clipped(summary(thrown), TEXT),

@@ -86,7 +86,7 @@ class ThreadPulse implements Pulse {
       url: this.#url,
       watch: this.watch.buffer,
     }
-    const thread = new Thread(entry(), { workerData, name: 'fencepost pulse' })
+    const thread = new Thread(entry(), { workerData, execArgv: [], name: 'fencepost pulse' })
     this.#thread = thread
     thread.on('message', tell)
     thread.on('error', (error) => {

@@ -7,7 +7,7 @@ import type { Logger } from '../telemetry/logger.ts'
 import type { Attempt } from './attempt.ts'
 import type { Load } from './load.ts'
 import { type Outbox, settlements } from './outbox.ts'
-import { isTransient } from './refusals.ts'
+import { isRefusal } from './refusals.ts'
 import type { Runner } from './runner.ts'
 import type { Settler } from './settler.ts'
 import { Waiters } from './waiters.ts'
@@ -232,7 +232,7 @@ export class Pump {
     this.#backoff.reset()
     if (!this.#failing) return
     this.#failing = false
-    this.#options.log.info({}, 'the database answers again')
+    this.#options.log.info({}, 'rounds go well again')
   }
 
   #failed(error: unknown, results: readonly Attempt[], max: number, incarnation: number): void {
@@ -240,13 +240,13 @@ export class Pump {
     if (error instanceof FencepostError && error.code === 'JE010') {
       settler.lost(results)
       if (incarnation === this.#incarnation) this.#options.incarnationLost(incarnation)
-    } else if (results.length > 0 && !isTransient(error)) {
-      settler.refused(error as Error, results)
+    } else if (results.length > 0 && isRefusal(error)) {
+      settler.refused(error, results)
     } else {
       const isUnknown = isConnectionError(error) && error.outcome === 'unknown'
       this.#unsure ||= isUnknown && max > 0
       settler.unanswered(results, isUnknown)
-      if (!this.#failing) log.warn({ error }, 'the database does not answer; results are kept')
+      if (!this.#failing) log.warn({ error }, 'rounds fail; handlers go on, and results are kept')
       this.#failing = true
       void this.#pause()
     }

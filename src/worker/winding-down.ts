@@ -37,6 +37,8 @@ export async function windDown(parts: WindingDown, deadline: number): Promise<bo
   await within(runner.whenIdle(), left())
   await endHandlers(runner)
   const isFlushed = await within(pump.whenFlushed(), FLUSHING)
+  // What a claim brought that was under way when the deadline passed.
+  await giveBack(parts)
   pump.close()
   const { size: jobs } = outbox
   if (jobs > 0) log.error({ jobs }, 'results could not be sent; these jobs run again')

@@ -308,9 +308,9 @@ export class Worker implements AsyncDisposable {
       released: (attempt: Attempt) => this.#reporter.ended(attempt, 'released'),
     }
     const isFlushed = await windDown(parts, deadline)
-    await Promise.all([this.#pulse.stop(), this.#listener?.close(), asleep])
+    const closed = this.#rounds === this.#db ? undefined : this.#rounds.close()
+    await Promise.all([closed, this.#pulse.stop(), this.#listener?.close(), asleep])
     if (this.#incarnation !== undefined) await sayGoodbye(parts, this.#incarnation, isFlushed)
-    if (this.#rounds !== this.#db) await this.#rounds.close()
     this.#state = 'stopped'
     this.#resolveStopped()
   }

@@ -8,8 +8,8 @@ export interface Driver {
   readonly name: string
   /** What a machine must have for it. */
   readonly tools: readonly Tool[]
-  /** The command line of a worker for these types. */
-  command(url: string, types: readonly string[]): string[]
+  /** The command line of a worker for these types; `tools` are the commands of what it needs. */
+  command(url: string, types: readonly string[], tools: readonly string[]): string[]
 }
 
 export const drivers: readonly Driver[] = [
@@ -26,8 +26,8 @@ export const drivers: readonly Driver[] = [
   {
     name: 'Python',
     tools: ['python'],
-    command: (url, types) => [
-      '/usr/bin/python3',
+    command: (url, types, [python = 'python3']) => [
+      python,
       inTree('examples/workers/worker.py'),
       url,
       types.join(),
@@ -36,7 +36,7 @@ export const drivers: readonly Driver[] = [
   },
   {
     name: 'bash',
-    tools: ['bash', 'psql'],
+    tools: ['bash', 'psql', 'timeout'],
     command: (url, types) => [
       'bash',
       inTree('examples/workers/worker.sh'),
@@ -54,9 +54,9 @@ export class WorkerProcess implements AsyncDisposable {
   readonly #exit: Promise<unknown>
   #output = ''
 
-  /** `directory` is where its handler keeps the ledger. */
-  constructor(driver: Driver, url: string, types: readonly string[], directory: string) {
-    const [program = '', ...args] = driver.command(url, types)
+  /** Starts a command line; `directory` is where its handler keeps the ledger. */
+  constructor(command: readonly string[], directory: string) {
+    const [program = '', ...args] = command
     this.#child = spawn(program, args, {
       cwd: inTree('test/conformance'),
       env: { ...process.env, CONFORMANCE_DIR: directory, LANG: 'C' },

@@ -35,6 +35,7 @@ export const SOON = { timeout: 20_000, interval: 25 }
 export class Stage {
   readonly #driver: Driver
   #database: TestDatabase | undefined
+  #tools: string[] = []
   #directory = ''
   #processes: WorkerProcess[] = []
   #count = 0
@@ -46,7 +47,7 @@ export class Stage {
       this.#database = await testDatabase()
     })
     beforeEach((context) => {
-      for (const tool of driver.tools) required(tool, context)
+      this.#tools = driver.tools.map((tool) => required(tool, context))
       this.#count += 1
       this.#directory = mkdtempSync(path.join(tmpdir(), 'fencepost-conformance-'))
     })
@@ -71,7 +72,8 @@ export class Stage {
   async start(): Promise<WorkerProcess> {
     const before = await this.workers('active')
     const url = this.#database?.url ?? ''
-    const worker = new WorkerProcess(this.#driver, url, [this.type], this.#directory)
+    const command = this.#driver.command(url, [this.type], this.#tools)
+    const worker = new WorkerProcess(command, this.#directory)
     this.#processes.push(worker)
     await expect.poll(() => this.workers('active'), SOON).toBe(before + 1)
     return worker

@@ -145,14 +145,14 @@ describe('a server', () => {
     // The greedy one takes them all, and then shares them among its own.
     await using greedy = connect({ url: server.url, max: 30 })
     const wait = 'select pg_advisory_lock_shared(7), pg_advisory_unlock_shared(7)'
-    const waiting = Array.from({ length: 30 }, () => greedy.query(wait))
+    const waiting = Array.from({ length: 30 }, () => greedy.query(wait, [], { timeout: 60_000 }))
     let late: Database | undefined
     const refusal = async () => {
       await late?.close()
       late = connect({ url: server.url, max: 5 })
       return await late.query('select 1').catch((error) => error)
     }
-    await expect.poll(refusal, { timeout: 10_000 }).toMatchObject({
+    await expect.poll(refusal, { timeout: 20_000 }).toMatchObject({
       name: 'ConnectionLostError',
       code: '53300',
       outcome: 'not_sent',
@@ -165,7 +165,7 @@ describe('a server', () => {
       .poll(() => late?.query('select 1 as one').catch(String), { timeout: 10_000 })
       .toEqual([{ one: 1 }])
     await late?.close()
-  })
+  }, 60_000)
 
   describe('behind a network', () => {
     it('that is slow answers all the same', async () => {

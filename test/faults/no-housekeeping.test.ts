@@ -44,6 +44,18 @@ describe('a database whose maintain() has not run for 30 days', () => {
     expect(open).toEqual([])
   })
 
+  it('has room for what claims and ends write, also when nothing is enqueued', async () => {
+    const { db } = database
+    const busy = freshType()
+    await enqueueBatch(db, busy, 60)
+    // A claim looks ahead each sixteenth time that it refreshes its lane's watermark, five times a second at most.
+    for (let round = 0; round < 60; round++) {
+      await moveClock(db, '1 second')
+      await advance('event_id_seq', 100_000)
+      for (const job of await claim(db, busy, 1)) await complete(db, job)
+    }
+  })
+
   it('is tidied up by the next calls, without an error, and nothing is missing', async () => {
     const { db } = database
     const partitions = () =>

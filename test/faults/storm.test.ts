@@ -24,7 +24,7 @@ const TTL = 3
 /** The most jobs that wait. */
 const BACKLOG = 1_000
 /** How many of each type among sixty jobs. */
-const MIX = { quick: 40, transfer: 12, flaky: 5, hopeless: 1, slow: 1, stubborn: 1 }
+const MIX = { quick: 38, transfer: 12, flaky: 5, hopeless: 1, slow: 1, stubborn: 3 }
 const TYPES = Object.keys(MIX)
 const SIXTY = Object.entries(MIX).flatMap(([type, count]) => Array<string>(count).fill(type))
 
@@ -90,7 +90,7 @@ async function produce(
       if ((await unfinished(db)) < BACKLOG) {
         const batch = Array.from({ length: 100 }, () => ({
           type: random.pick(SIXTY),
-          payload: { ms: random.between(300, 7_000) },
+          payload: { ms: random.between(300, 5_000) },
         }))
         const answers = await enqueueMany(db, batch)
         for (const { job_id } of answers) jobs.push(job_id)

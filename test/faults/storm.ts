@@ -43,6 +43,9 @@ export class Storm {
     const faults = Object.entries(this.#faults)
     // Each once, in a random order, before chance decides alone.
     const first = faults.slice()
+    // Zombies are the hardest: whoever comes back from the dead writes for jobs that are others'.
+    const zombies = faults.filter(([name]) => name === 'worker stopped past its ttl')
+    faults.push(...zombies, ...zombies)
     const until = Date.now() + duration
     while (Date.now() < until) {
       const next = first.splice(this.#random.between(0, first.length - 1), 1)[0]
@@ -65,7 +68,7 @@ export class Storm {
       const index = this.#anyone()
       crew.pause(index)
       // The storm goes on meanwhile.
-      this.#sleepers.push(sleep(ttl * 2.5).then(() => crew.resume(index)))
+      this.#sleepers.push(sleep(ttl * 2).then(() => crew.resume(index)))
     },
 
     'backends terminated': async () => {

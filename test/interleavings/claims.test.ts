@@ -209,6 +209,17 @@ describe('a new lane', () => {
     expect(await claim(db(), fresh, 9)).toHaveLength(1)
   })
 
+  it('of a declared type is there: nobody waits for the first to enqueue', async () => {
+    const declared = freshType()
+    await db().query('select fencepost.declare_type($1)', [declared])
+    await using a = await Session.open(database.url)
+    await a.begin()
+    await a.query('select fencepost.enqueue($1)', [declared])
+    await enqueue(db(), declared)
+    await a.commit()
+    expect(await claim(db(), declared, 9)).toHaveLength(2)
+  })
+
   it('in repeatable read fails cleanly when another made it meanwhile', async () => {
     const fresh = freshType()
     await using a = await Session.open(database.url)

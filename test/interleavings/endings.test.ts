@@ -4,7 +4,6 @@ import {
   bury,
   claim,
   claimOne,
-  complete,
   enqueueBatch,
   freshType,
   kinds,
@@ -15,10 +14,9 @@ import {
   status,
   violations,
 } from '../support/engine.ts'
-import { sabotage } from '../support/sabotage.ts'
 import { type TestDatabase, testDatabase } from '../support/server.ts'
 import { Session } from '../support/sessions.ts'
-import { one, refused } from '../support/sql.ts'
+import { refused } from '../support/sql.ts'
 
 let database: TestDatabase
 const db = () => database.db
@@ -131,129 +129,6 @@ describe('complete x complete', () => {
   })
 })
 
-describe('complete x cancel', () => {
-  it('a request to cancel waits for an open completion, and comes too late', async () => {
-    const job = await started(db(), freshType())
-    await using a = await Session.open(database.url)
-    await using b = await Session.open(database.url)
-    await a.begin()
-    await a.query(COMPLETE, [job.job_id, job.token])
-    const waiting = await b.blocks('select fencepost.cancel($1)', [job.job_id])
-    await a.commit()
-    await refused(waiting.answer, 'JE004')
-    expect(await kinds(db(), job.job_id)).toEqual(['job.completed'])
-  })
-
-  it('a completion waits for an open request, and wins', async () => {
-    const job = await started(db(), freshType())
-    await using a = await Session.open(database.url)
-    await using b = await Session.open(database.url)
-    await a.begin()
-    await a.query('select fencepost.cancel($1)', [job.job_id])
-    const waiting = await b.blocks(COMPLETE, [job.job_id, job.token])
-    await a.commit()
-    await waiting.answer
-    expect(await kinds(db(), job.job_id)).toEqual(['job.cancel_requested', 'job.completed'])
-  })
-
-  it('a failure that waited for the request ends as cancelled', async () => {
-    const job = await started(db(), freshType())
-    await using a = await Session.open(database.url)
-    await using b = await Session.open(database.url)
-    await a.begin()
-    await a.query('select fencepost.cancel($1)', [job.job_id])
-    const waiting = await b.blocks<{ verdict: string }>(
-      'select fencepost.fail($1, $2) as verdict',
-      [job.job_id, job.token],
-    )
-    await a.commit()
-    expect(await waiting.answer).toEqual([{ verdict: 'cancelled' }])
-  })
-
-  it('a job that steps aside while it is being cancelled is refused', async () => {
-    const job = await started(db(), freshType())
-    await using a = await Session.open(database.url)
-    await using b = await Session.open(database.url)
-    await a.begin()
-    await a.query('select fencepost.cancel($1)', [job.job_id])
-    const waiting = await b.blocks('select fencepost.suspend($1, $2)', [job.job_id, job.token])
-    await a.commit()
-    await refused(waiting.answer, 'JE004')
-    expect(await places(db(), job.job_id)).toEqual(['lease'])
-  })
-
-  it('cancelling many and settling completed and failed ones do not deadlock', async () => {
-    const type = freshType()
-    const worker = await one<number>(db(), `select fencepost.register_worker('both')`)
-    await using a = await Session.open(database.url)
-    await using b = await Session.open(database.url)
-    const cancels = 'select * from fencepost_private.cancel_jobs($1, null, fencepost_private.now())'
-    const settles = `select directive from fencepost.exchange($1, $2, array_fill(1, array[cardinality($2::bigint[])]), null, $3, array_fill(1, array[cardinality($3::bigint[])]))`
-    for (let round = 0; round < 20; round++) {
-      await enqueueBatch(db(), type, 40)
-      const rows = await db().query<{ job_id: number }>(
-        `select job_id from fencepost.exchange($1, types => array[$2::text], max => 40)`,
-        [worker, type],
-      )
-      const ids = rows.map((row) => row.job_id)
-      // the higher half completed, the lower half failed: without one order for both, each would wait for the other
-      await Promise.all([
-        a.query(settles, [worker, ids.slice(20), ids.slice(0, 20)]),
-        b.query(cancels, [[...ids].reverse()]),
-      ])
-      await db().query(`select fencepost_private.cancel_jobs($1, null, fencepost_private.now())`, [
-        ids,
-      ])
-    }
-  })
-  describe('with completed and failed jobs settled in one order', () => {
-    /** A round that settles two jobs, the younger as completed, while somebody cancels both and waits for the older. */
-    async function cross(
-      url: string,
-      worker: number,
-      type: string,
-    ): Promise<PromiseSettledResult<unknown>[]> {
-      await using first = await Session.open(url)
-      await using canceller = await Session.open(url)
-      await using round = await Session.open(url)
-      await first.query(`select fencepost.enqueue_batch($1, array_fill('{}'::jsonb, array[2]))`, [
-        type,
-      ])
-      const [older, younger] = (
-        await first.query<{ job_id: number }>(
-          `select job_id from fencepost.exchange($1, types => array[$2::text], max => 2)`,
-          [worker, type],
-        )
-      ).map((row) => row.job_id)
-      await first.begin()
-      await first.query('select fencepost.cancel($1)', [older])
-      const cancels = await canceller.blocks(
-        'select * from fencepost_private.cancel_jobs($1, null, fencepost_private.now())',
-        [[older, younger]],
-      )
-      const settles = await round.blocks(
-        `select directive from fencepost.exchange($1, array[$2::bigint], array[1], null, array[$3::bigint], array[1])`,
-        [worker, younger, older],
-      )
-      await first.commit()
-      return await Promise.allSettled([cancels.answer, settles.answer])
-    }
-
-    it('does not deadlock with one who cancels both; without that order it would', async () => {
-      await using own = await testDatabase()
-      const worker = await one<number>(own.db, `select fencepost.register_worker('round')`)
-      const type = freshType()
-      const sound = await cross(own.url, worker, type)
-      expect(sound.map((each) => each.status)).toEqual(['fulfilled', 'fulfilled'])
-      await sabotage(own.db, 'hold_leases(bigint[])', 'where l.id = any (p_ids)', 'where false')
-      const broken = await cross(own.url, worker, type)
-      expect(broken.map((each) => each.status).sort()).toEqual(['fulfilled', 'rejected'])
-      const failure = broken.find((each) => each.status === 'rejected') as PromiseRejectedResult
-      expect(failure.reason).toMatchObject({ code: '40P01' })
-    })
-  })
-})
-
 describe('replay x replay', () => {
   it('one of two is taken, and the job is ready once', async () => {
     const type = freshType()
@@ -324,73 +199,6 @@ describe('resume x housekeeping', () => {
     await a.commit()
     await maintain(db())
     expect(await places(db(), job.job_id)).toEqual(['suspended'])
-    await restoreClock(db())
-  })
-})
-
-describe('a handler that writes in its own transaction', () => {
-  it('keeps its lease against the sweep by a step, and neither heartbeats nor cancel wait for it', async () => {
-    const type = freshType()
-    const id = await one<number>(db(), `select fencepost.register_worker('writer', ttl => '10 s')`)
-    const job = await started(db(), type, {}, 'writer')
-    await using handler = await Session.open(database.url)
-    await handler.begin()
-    await handler.query(`select fencepost.step($1, $2, 'half')`, [job.job_id, job.token])
-    for (let n = 0; n < 12; n++) {
-      await moveClock(db(), '3 s')
-      await db().query('select fencepost.heartbeat($1, $2, $3, $4)', [
-        'writer',
-        [job.job_id],
-        [1],
-        id,
-      ])
-      await maintain(db())
-    }
-    expect(await one(db(), 'select fencepost.cancel($1)', [job.job_id])).toBe('cancel_requested')
-    await handler.commit()
-    await maintain(db())
-    expect(await places(db(), job.job_id)).toEqual(['lease'])
-    await complete(db(), job)
-    await restoreClock(db())
-  })
-
-  it('does not hold up the heartbeat of its worker by an open completion', async () => {
-    const id = await one<number>(
-      db(),
-      `select fencepost.register_worker('finisher', ttl => '10 s')`,
-    )
-    const job = await started(db(), freshType(), {}, 'finisher')
-    await using handler = await Session.open(database.url)
-    await handler.begin()
-    await handler.query(COMPLETE, [job.job_id, job.token])
-    await moveClock(db(), '15 s')
-    const rows = await db().query('select * from fencepost.heartbeat($1, $2, $3, $4)', [
-      'finisher',
-      [job.job_id],
-      [1],
-      id,
-    ])
-    expect(rows).toEqual([])
-    await handler.commit()
-    await restoreClock(db())
-  })
-
-  it('whose round waits for an open request to cancel lets heartbeats go on', async () => {
-    const id = await one<number>(db(), `select fencepost.register_worker('rounds', ttl => '10 s')`)
-    const job = await started(db(), freshType(), {}, 'rounds')
-    await using operator = await Session.open(database.url)
-    await using worker = await Session.open(database.url)
-    await operator.begin()
-    await operator.query('select fencepost.cancel($1)', [job.job_id])
-    await moveClock(db(), '5 s')
-    const round = await worker.blocks(
-      'select * from fencepost.exchange($1, array[$2::bigint], array[1])',
-      [id, job.job_id],
-    )
-    await db().query('select fencepost.heartbeat($1, worker_id => $2)', ['rounds', id])
-    await operator.commit()
-    await round.answer
-    expect(await status(db(), job.job_id)).toBe('completed')
     await restoreClock(db())
   })
 })

@@ -5,8 +5,9 @@ import { freezeClock } from '../support/clock.ts'
 import { settings } from '../support/engine.ts'
 import { sabotage } from '../support/sabotage.ts'
 import { type TestDatabase, testDatabase } from '../support/server.ts'
-import { commands, type Real } from './commands.ts'
+import { commands } from './commands.ts'
 import { Model } from './model.ts'
+import type { Real } from './step.ts'
 
 // Random commands against the database and a small model of what the documentation promises. After each, all jobs
 // stand in the same places and check_invariants() finds nothing. The seed is printed; FENCEPOST_SEED sets it,

@@ -10,6 +10,7 @@ const TOOLS = {
   },
   psql: { commands: ['psql'], args: ['--version'], needs: 'psql' },
   bash: { commands: ['bash'], args: ['--version'], needs: 'bash' },
+  timeout: { commands: ['timeout'], args: ['--version'], needs: 'timeout, of the GNU coreutils' },
   redis: { commands: ['redis-server'], args: ['--version'], needs: 'redis-server' },
   openssl: { commands: ['openssl'], args: ['version'], needs: 'openssl' },
   pgbouncer: {

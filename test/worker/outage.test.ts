@@ -38,11 +38,11 @@ it('keeps what handlers finish while the database is away, and sends it when it 
   await started.promise
   await proxy.close()
   go.resolve()
-  await log.find(({ msg }) => /does not answer; results are kept/.test(msg))
+  await log.find(({ msg }) => /rounds fail; .* results are kept/.test(msg))
   expect(worker.counters.completed).toBe(0)
   proxy = await reopen(proxy)
   await Promise.all(ids.map((id) => log.ended(id, 'completed')))
-  await log.find(({ msg }) => /answers again/.test(msg))
+  await log.find(({ msg }) => /rounds go well again/.test(msg))
   for (const id of ids) expect(await engine.job(id)).toMatchObject({ attempts: 1, result: 'kept' })
   expect(runs).toBe(5)
   await worker.stop()

@@ -57,5 +57,7 @@ process.once('SIGTERM', async () => {
   await engine.close()
   process.exit(0)
 })
+// A test that was given up leaves no process behind.
+process.once('disconnect', () => process.exit(1))
 await worker.start()
 say('ready', { workerId: worker.id })
