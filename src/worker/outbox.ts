@@ -7,10 +7,21 @@ const LARGE = 32_000
 /** Results on their way to the database, in the order in which handlers ended. */
 export class Outbox {
   #waiting: Attempt[] = []
+  #resting: Attempt[] = []
   #oldestAt = 0
 
   get size(): number {
     return this.#waiting.length
+  }
+
+  /** True when nothing is left to send, now or later. */
+  get isEmpty(): boolean {
+    return this.#waiting.length === 0 && this.#resting.length === 0
+  }
+
+  /** True when some rest until {@link resume}. */
+  get hasResting(): boolean {
+    return this.#resting.length > 0
   }
 
   /** Since when the first has waited, by `performance.now()`. */
@@ -43,10 +54,24 @@ export class Outbox {
     this.#waiting.unshift(...attempts)
   }
 
+  /** They cannot be accepted just now: they wait for {@link resume}. */
+  rest(attempts: readonly Attempt[]): void {
+    this.#resting.push(...attempts)
+  }
+
+  /** What rested is next again. */
+  resume(): void {
+    this.putBack(this.#resting)
+    this.#resting = []
+  }
+
   /** Takes out those that there is no use in sending. */
   drop(useless: (attempt: Attempt) => boolean): Attempt[] {
-    const dropped = this.#waiting.filter(useless)
-    if (dropped.length > 0) this.#waiting = this.#waiting.filter((each) => !useless(each))
+    const dropped = [...this.#waiting, ...this.#resting].filter(useless)
+    if (dropped.length > 0) {
+      this.#waiting = this.#waiting.filter((each) => !useless(each))
+      this.#resting = this.#resting.filter((each) => !useless(each))
+    }
     return dropped
   }
 }

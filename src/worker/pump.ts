@@ -9,7 +9,7 @@ import type { Load } from './load.ts'
 import { type Outbox, settlements } from './outbox.ts'
 import { isRefusal } from './refusals.ts'
 import type { Runner } from './runner.ts'
-import type { Settler } from './settler.ts'
+import { keyOf, type Settler } from './settler.ts'
 import { Waiters } from './waiters.ts'
 
 /** What a pump moves jobs and results between, and whom it tells. */
@@ -35,6 +35,8 @@ export interface PumpOptions {
 
 /** Rounds under way at a time: while one is with the database, the results of another are made. */
 const LANES = 2
+/** How long a result rests whose workflow run somebody else holds, in ms. */
+const REST = 25
 /** The most that one round claims or settles. */
 const MOST = 1_000
 
@@ -62,6 +64,7 @@ export class Pump {
   #isIdle = false
   #closed = false
   #flush: NodeJS.Timeout | undefined
+  #rest: NodeJS.Timeout | undefined
   readonly #lookers = new Waiters<boolean>()
   readonly #flushers = new Waiters()
   readonly #landers = new Waiters()
@@ -123,6 +126,7 @@ export class Pump {
   close(): void {
     this.#closed = true
     clearTimeout(this.#flush)
+    clearTimeout(this.#rest)
     this.#backoff.stop()
     this.#tick()
   }
@@ -212,20 +216,30 @@ export class Pump {
     incarnation: number,
   ): number {
     const { runner, settler } = this.#options
-    const told = new Map<number, AttemptDirective>()
+    const told = new Map<string, AttemptDirective>()
     const claimed: RunDirective[] = []
     for (const each of directives) {
       if (each.directive === 'run') claimed.push(each)
       else if (each.directive === 'drain') this.#options.drain()
-      else told.set(each.job_id, each)
+      else told.set(keyOf(each), each)
     }
     // Results first: a job whose attempt has just failed may be among those that were claimed.
     settler.answered(results, told)
+    if (this.#options.outbox.hasResting) this.#resumeLater()
     if (incarnation === this.#incarnation) {
       for (const job of claimed) runner.add(job, incarnation)
     }
     if (claimed.length > 0) this.#options.claimed(claimed.length)
     return claimed.length
+  }
+
+  /** Some results found their workflow run held by somebody else: they are sent again in a moment. */
+  #resumeLater(): void {
+    this.#rest ??= setTimeout(() => {
+      this.#rest = undefined
+      this.#options.outbox.resume()
+      this.poke()
+    }, REST)
   }
 
   #answered(): void {
@@ -289,7 +303,7 @@ export class Pump {
     const free = this.#capacity().room + (this.#claiming ? this.#asked : 0)
     if (this.#closed || free <= 0) this.#lookers.release(true)
     if (this.#closed || this.#asked === 0) this.#landers.release()
-    if (this.#closed || (outbox.size === 0 && this.#inFlight === 0)) this.#flushers.release()
+    if (this.#closed || (outbox.isEmpty && this.#inFlight === 0)) this.#flushers.release()
     const isRunning = !this.#closed && !this.#paused && this.#incarnation !== undefined
     const isIdle = isRunning && this.#dry && free > 0
     if (isIdle === this.#isIdle) return

@@ -20,6 +20,11 @@ export interface SettlerOptions {
   readonly settled: (attempt: Attempt, outcome: ReportedOutcome, verdict?: Verdict) => void
 }
 
+/** An attempt, among the answers of one round: a worker may report two of one job at once. */
+export function keyOf({ job_id, token }: Pick<AttemptDirective, 'job_id' | 'token'>): string {
+  return `${job_id} ${token}`
+}
+
 /** What becomes of results that were sent. */
 export class Settler {
   readonly #options: SettlerOptions
@@ -29,11 +34,11 @@ export class Settler {
   }
 
   /** The engine answered: what it says nothing of, it accepted. */
-  answered(results: readonly Attempt[], told: ReadonlyMap<number, AttemptDirective>): void {
+  answered(results: readonly Attempt[], told: ReadonlyMap<string, AttemptDirective>): void {
     for (const attempt of results) {
-      const answer = told.get(attempt.job.job_id)
-      const directive = answer?.token === attempt.job.token ? answer.directive : undefined
-      if (directive !== 'lost') this.#accepted(attempt, directive as Verdict | undefined)
+      const directive = told.size === 0 ? undefined : told.get(keyOf(attempt.job))?.directive
+      if (directive === 'busy') this.#options.outbox.rest([attempt])
+      else if (directive !== 'lost') this.#accepted(attempt, directive as Verdict | undefined)
       else if (attempt.doubtful) void this.#resolveDoubt(attempt)
       else this.#options.runner.lose(attempt)
     }

@@ -41,7 +41,7 @@ export interface RunDirective extends ClaimedJob {
 
 /** What became of a result, or what a running job's handler must hear. */
 export interface AttemptDirective {
-  readonly directive: 'lost' | 'cancel' | 'timeout' | Verdict
+  readonly directive: 'lost' | 'busy' | 'cancel' | 'timeout' | Verdict
   readonly job_id: number
   readonly token: number
 }
