@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:071cfd6c1508cc2882471454853c43037409e3d3
+--! Hash: sha1:37cdf027a8ec55a2bc6adeda958a4a365b220a72
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -23,7 +23,7 @@ create type fencepost_private.event_kind as enum (
   'run.started', 'run.completed', 'run.failed', 'run.cancelled', 'run.paused', 'run.resumed', 'run.compensated',
   'task.skipped', 'signal.received', 'schedule.fired', 'consumer.expired', 'approval.requested', 'approval.decided',
   'worker.registered', 'worker.lost', 'worker.stopped', 'worker.draining',
-  'operator.type_configured', 'operator.type_paused', 'operator.type_resumed', 'operator.restored');
+  'operator.type_configured', 'operator.type_paused', 'operator.type_resumed', 'operator.restored', 'run.migrated');
 comment on type fencepost_private.event_kind is 'What happened, in the event log. A kind is never renamed; new ones are added at the end.';
 
 create type fencepost_private.attempt_outcome as enum (
@@ -201,6 +201,41 @@ create type fencepost_private.new_job as (
 );
 comment on type fencepost_private.new_job is 'A job about to be enqueued: its id is drawn, its lane exists; ordinal is its place in the caller''s list.';
 --! EndIncluded core/new_job.sql
+--! Included core/workflow_enums.sql
+-- The words of the workflow engine.
+
+create type fencepost_private.task_kind as enum ('job', 'approval', 'timer', 'signal', 'map', 'workflow', 'item', 'compensation');
+comment on type fencepost_private.task_kind is 'What a task is: the six kinds that a definition names, the items of a map, and the undoing of a completed task.';
+
+create type fencepost_private.task_status as enum ('pending', 'queued', 'waiting', 'completed', 'failed', 'skipped', 'cancelled');
+comment on type fencepost_private.task_status is 'Where a task stands. A queued one has a job; whether that runs is told by its lease.';
+
+create type fencepost_private.run_status as enum ('running', 'waiting', 'paused', 'completed', 'failed', 'cancelled', 'compensating', 'compensated');
+comment on type fencepost_private.run_status is 'Where a run stands, derived from its tasks by settle_runs alone.';
+
+create type fencepost_private.approval_status as enum ('pending', 'approved', 'rejected', 'expired', 'withdrawn');
+comment on type fencepost_private.approval_status is 'A decision: asked for, made, missed, or no longer needed.';
+--! EndIncluded core/workflow_enums.sql
+--! Included core/workflow_types.sql
+-- What the steps of a run hand to each other.
+
+create type fencepost_private.task_end as (task_id bigint, status fencepost_private.task_status, output jsonb, error text);
+comment on type fencepost_private.task_end is 'A task that is about to end, and how.';
+
+create type fencepost_private.ended_task as (
+  task_id bigint, run_id bigint, version_id int, task_no int, kind fencepost_private.task_kind, parent_task_id bigint,
+  was fencepost_private.task_status, status fencepost_private.task_status, released boolean, releases boolean);
+comment on type fencepost_private.ended_task is 'A task that has just ended: what it was before, what it is now, whether its children are released, and whether they are by this end.';
+
+create type fencepost_private.run_delta as (
+  run_id bigint, pending int, queued int, waiting int, ended_well int, failed int, cancelled int, undoing int, undo_failed int);
+comment on type fencepost_private.run_delta is 'By how much the numbers of a run change.';
+
+create type fencepost_private.due_task as (
+  task_id bigint, run_id bigint, task_no int, kind fencepost_private.task_kind, tenant text, type text, priority int, max_attempts int, timeout interval,
+  payload jsonb, keeps_input boolean, skip_reason text, expires_at timestamptz, due_at timestamptz, signal text, items jsonb, template jsonb, child text, child_version int);
+comment on type fencepost_private.due_task is 'A task whose parents have ended, with what its start needs.';
+--! EndIncluded core/workflow_types.sql
 
 -- Tables
 --! Included tables/migration.sql
@@ -523,8 +558,8 @@ comment on column fencepost_private.suspended.wake_at is 'When it resumes by its
 comment on column fencepost_private.suspended.waits_for is 'Name of the signal it waits for, if any.';
 --! EndIncluded tables/suspended.sql
 --! Included tables/parked.sql
--- Jobs that are due but wait for a slot of a key or pool. Empty until limits by key exist; part of the engine from
--- the first day so that every place is counted, listed and checked alike.
+-- Jobs that are due but wait for something besides a worker: for their run to be resumed ('run'), for the gate before
+-- their task ('approval'), for room in the map they are an item of ('map 12'), and, once limits by key exist, for a slot.
 create table fencepost_private.parked (
   id        bigint primary key,
   lane_id   int not null,
@@ -533,13 +568,14 @@ create table fencepost_private.parked (
   parked_at timestamptz not null,
   waits_for text not null
 );
-comment on table fencepost_private.parked is 'Jobs that are due but wait for a free slot of a key or pool.';
+create index parked_waits_for_idx on fencepost_private.parked (waits_for, id);
+comment on table fencepost_private.parked is 'Jobs that are due but held: by a paused run, a gate, a full map, a key or pool.';
 comment on column fencepost_private.parked.id is 'The job.';
 comment on column fencepost_private.parked.lane_id is 'The lane it returns to.';
 comment on column fencepost_private.parked.attempts is 'Attempts that count so far.';
 comment on column fencepost_private.parked.token is 'The fencing token of its last claim; 0 before the first.';
 comment on column fencepost_private.parked.parked_at is 'Since when it waits.';
-comment on column fencepost_private.parked.waits_for is 'The key or pool whose slot it waits for.';
+comment on column fencepost_private.parked.waits_for is 'What it waits for: run, approval, map and its task, or the key or pool.';
 --! EndIncluded tables/parked.sql
 --! Included tables/step.sql
 -- What a handler has written down on its way: checkpoints that are recorded once, and its latest progress.
@@ -738,7 +774,8 @@ insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) 
   (13, 'clear_partition',   'clear_partition()',   '1 minute',   false),
   (14, 'retire_jobs',       'retire_jobs()',       '0',          false),
   (15, 'prune_minutes',     'prune_minutes()',     '1 hour',     false),
-  (16, 'prune_workers',     'prune_workers()',     '1 hour',     false);
+  (16, 'prune_workers',     'prune_workers()',     '1 hour',     false),
+  (17, 'settle_due_runs',   'settle_due_runs(500)', '0',         false);
 
 create table fencepost_private.partition_fate (
   partition  text primary key,
@@ -829,27 +866,320 @@ comment on column fencepost_private.type_pause.paused_at is 'When.';
 comment on column fencepost_private.type_pause.paused_by is 'Who.';
 comment on column fencepost_private.type_pause.reason is 'Why.';
 --! EndIncluded tables/type_pause.sql
+--! Included tables/workflow.sql
+-- Workflow definitions. A version is written once and never again: runs are pinned to it for life.
+
+create table fencepost_private.workflow (
+  workflow_id    int generated always as identity primary key,
+  name           text not null constraint workflow_name_unique unique
+                 constraint workflow_name_well_formed check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}$'),
+  latest_version int not null default 0,
+  created_at     timestamptz not null
+);
+comment on table fencepost_private.workflow is 'A workflow by name.';
+comment on column fencepost_private.workflow.workflow_id is 'Internal number.';
+comment on column fencepost_private.workflow.name is 'The name that starts its runs.';
+comment on column fencepost_private.workflow.latest_version is 'The version that new runs take.';
+comment on column fencepost_private.workflow.created_at is 'When its first version was published.';
+
+create table fencepost_private.workflow_version (
+  version_id  int generated always as identity primary key,
+  workflow_id int not null references fencepost_private.workflow,
+  version     int not null,
+  definition  jsonb not null,
+  checksum    text not null,
+  tasks       int not null,
+  compensates boolean not null,
+  created_at  timestamptz not null,
+  created_by  text not null,
+  constraint workflow_version_unique unique (workflow_id, version),
+  constraint workflow_version_checksum_unique unique (workflow_id, checksum)
+);
+comment on table fencepost_private.workflow_version is 'A published definition: immutable.';
+comment on column fencepost_private.workflow_version.version_id is 'Internal number, over all workflows.';
+comment on column fencepost_private.workflow_version.workflow_id is 'The workflow.';
+comment on column fencepost_private.workflow_version.version is '1, 2, 3 … within the workflow.';
+comment on column fencepost_private.workflow_version.definition is 'As it was published.';
+comment on column fencepost_private.workflow_version.checksum is 'Of the canonical definition: publishing an equal one again finds it.';
+comment on column fencepost_private.workflow_version.tasks is 'Number of its tasks.';
+comment on column fencepost_private.workflow_version.compensates is 'True when a failed run undoes what it has done.';
+comment on column fencepost_private.workflow_version.created_at is 'When it was published.';
+comment on column fencepost_private.workflow_version.created_by is 'By whom.';
+
+create table fencepost_private.workflow_task (
+  version_id    int not null references fencepost_private.workflow_version,
+  task_no       int not null,
+  name          text not null,
+  kind          fencepost_private.task_kind not null,
+  parents       int not null,
+  children      int not null,
+  type          text,
+  when_path     jsonpath,
+  over_path     jsonpath,
+  input         jsonb,
+  refers_to     text[],
+  continues     boolean not null default false,
+  compensate    text,
+  priority      int,
+  max_attempts  int,
+  timeout       interval,
+  expires_after interval,
+  on_expiry     text,
+  on_reject     text,
+  reason        text,
+  delay         interval,
+  until_path    jsonpath,
+  signal        text,
+  max_parallel  int,
+  child         text,
+  child_version int,
+  constraint workflow_task_pkey primary key (version_id, task_no),
+  constraint workflow_task_name_unique unique (name, version_id)
+);
+comment on table fencepost_private.workflow_task is 'The tasks of a version, taken apart from its definition once, at publication.';
+comment on column fencepost_private.workflow_task.version_id is 'The version.';
+comment on column fencepost_private.workflow_task.task_no is 'Its place in a topological order: parents come before children.';
+comment on column fencepost_private.workflow_task.name is 'Its name in the definition.';
+comment on column fencepost_private.workflow_task.kind is 'What it is.';
+comment on column fencepost_private.workflow_task.parents is 'How many tasks it waits for.';
+comment on column fencepost_private.workflow_task.children is 'How many tasks wait for it; 0 makes its output part of the run''s.';
+comment on column fencepost_private.workflow_task.type is 'Type of its jobs.';
+comment on column fencepost_private.workflow_task.when_path is 'Predicate: false skips the task.';
+comment on column fencepost_private.workflow_task.over_path is 'The array that a map runs over.';
+comment on column fencepost_private.workflow_task.input is 'Template of its payload; null gives the run''s input and the parents'' outputs.';
+comment on column fencepost_private.workflow_task.refers_to is 'Tasks whose outputs its expressions name; null means any.';
+comment on column fencepost_private.workflow_task.continues is 'True when the run goes on although it failed.';
+comment on column fencepost_private.workflow_task.compensate is 'Type of the job that undoes it.';
+comment on column fencepost_private.workflow_task.priority is 'Priority of its jobs; null takes the run''s.';
+comment on column fencepost_private.workflow_task.max_attempts is 'Attempts of its jobs; null takes the type''s.';
+comment on column fencepost_private.workflow_task.timeout is 'Limit of one attempt; null takes the type''s.';
+comment on column fencepost_private.workflow_task.expires_after is 'How long an approval or signal is waited for.';
+comment on column fencepost_private.workflow_task.on_expiry is 'What an expired approval does: reject, approve or fail.';
+comment on column fencepost_private.workflow_task.on_reject is 'What a rejected approval does: fail, skip or continue.';
+comment on column fencepost_private.workflow_task.reason is 'Why an approval is asked for; null shows its name.';
+comment on column fencepost_private.workflow_task.delay is 'How long a timer waits.';
+comment on column fencepost_private.workflow_task.until_path is 'Until when a timer waits, as a path to a time.';
+comment on column fencepost_private.workflow_task.signal is 'Name of the signal that it waits for.';
+comment on column fencepost_private.workflow_task.max_parallel is 'How many items of a map run at once; null is no limit.';
+comment on column fencepost_private.workflow_task.child is 'The workflow that it runs.';
+comment on column fencepost_private.workflow_task.child_version is 'Its version; null takes the latest when the task starts.';
+
+create table fencepost_private.workflow_edge (
+  version_id int not null references fencepost_private.workflow_version,
+  parent_no  int not null,
+  child_no   int not null,
+  constraint workflow_edge_pkey primary key (version_id, parent_no, child_no),
+  constraint workflow_edge_forward check (parent_no < child_no)
+);
+create index workflow_edge_child_idx on fencepost_private.workflow_edge (version_id, child_no) include (parent_no);
+comment on table fencepost_private.workflow_edge is 'Which task waits for which. Edges lead forward in the topological order, so there is no cycle.';
+comment on column fencepost_private.workflow_edge.version_id is 'The version.';
+comment on column fencepost_private.workflow_edge.parent_no is 'The task that comes first.';
+comment on column fencepost_private.workflow_edge.child_no is 'The task that waits.';
+
+create function fencepost_private.refuse_change() returns trigger
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  perform raise_error('JE004', 'a published workflow version is immutable', format('%s of %s', tg_op, tg_table_name),
+    'Publish a changed definition as a new version.');
+  return null;
+end
+$$;
+comment on function fencepost_private.refuse_change() is 'Trigger: refuses UPDATE, DELETE and TRUNCATE of published definitions, also for the owner.';
+
+create trigger immutable before update or delete or truncate on fencepost_private.workflow_version
+  for each statement execute function fencepost_private.refuse_change();
+create trigger immutable before update or delete or truncate on fencepost_private.workflow_task
+  for each statement execute function fencepost_private.refuse_change();
+create trigger immutable before update or delete or truncate on fencepost_private.workflow_edge
+  for each statement execute function fencepost_private.refuse_change();
+--! EndIncluded tables/workflow.sql
+--! Included tables/run.sql
+-- Runs and their tasks. No foreign keys lead to workflows: versions cannot be deleted, and every start would lock the
+-- same row of its version.
+
+create sequence fencepost_private.run_id_seq;
+comment on sequence fencepost_private.run_id_seq is 'Ids of runs, in order of start.';
+
+create table fencepost_private.run (
+  run_id          bigint primary key,
+  root_run_id     bigint not null,
+  depth           int not null default 0,
+  workflow_id     int not null,
+  version_id      int not null,
+  tenant          text not null default '',
+  status          fencepost_private.run_status not null default 'running',
+  input           jsonb not null,
+  tags            text[] not null default '{}',
+  priority        int constraint run_priority_in_range check (priority between 0 and 9),
+  idempotency_key text,
+  parent_task_id  bigint,
+  restarted_from  bigint,
+  paused_at       timestamptz,
+  cancelled_at    timestamptz,
+  compensating_at timestamptz,
+  migrated_at     timestamptz,
+  reason          text,
+  created_at      timestamptz not null,
+  finished_at     timestamptz,
+  pending         int not null default 0,
+  queued          int not null default 0,
+  waiting         int not null default 0,
+  ended_well      int not null default 0,
+  failed          int not null default 0,
+  cancelled       int not null default 0,
+  undoing         int not null default 0,
+  undo_failed     int not null default 0
+) with (fillfactor = 70);
+create index run_workflow_idx on fencepost_private.run (workflow_id, run_id desc);
+create index run_status_idx on fencepost_private.run (status, run_id desc);
+create index run_root_idx on fencepost_private.run (root_run_id) where root_run_id <> run_id;
+create unique index run_idempotency_idx on fencepost_private.run (tenant, workflow_id, idempotency_key) where idempotency_key is not null;
+alter table fencepost_private.run set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+
+comment on table fencepost_private.run is 'One execution of a workflow version. The numbers of tasks by state are kept so that no step of a run counts its tasks.';
+comment on column fencepost_private.run.run_id is 'The run.';
+comment on column fencepost_private.run.root_run_id is 'The outermost run of a family of child runs: its row is the lock of them all.';
+comment on column fencepost_private.run.depth is 'How many runs it is inside of; 0 for an outermost one.';
+comment on column fencepost_private.run.workflow_id is 'The workflow.';
+comment on column fencepost_private.run.version_id is 'The version it is pinned to.';
+comment on column fencepost_private.run.tenant is 'Whose it is; empty without tenants.';
+comment on column fencepost_private.run.status is 'Derived from the numbers below, by settle_runs alone.';
+comment on column fencepost_private.run.input is 'What it was started with.';
+comment on column fencepost_private.run.tags is 'Words for finding it.';
+comment on column fencepost_private.run.priority is 'Priority of its jobs; null is 5.';
+comment on column fencepost_private.run.idempotency_key is 'The key under which it was started once.';
+comment on column fencepost_private.run.parent_task_id is 'The task of another run that it carries out.';
+comment on column fencepost_private.run.restarted_from is 'The run whose outputs it took over.';
+comment on column fencepost_private.run.paused_at is 'Since when an operator holds it.';
+comment on column fencepost_private.run.cancelled_at is 'When it was cancelled.';
+comment on column fencepost_private.run.compensating_at is 'Since when it undoes what it had done.';
+comment on column fencepost_private.run.migrated_at is 'When it was last moved to another version.';
+comment on column fencepost_private.run.reason is 'Why it was paused or cancelled.';
+comment on column fencepost_private.run.created_at is 'When it was started.';
+comment on column fencepost_private.run.finished_at is 'When it reached its end; null while anything of it can still move.';
+comment on column fencepost_private.run.pending is 'Tasks that wait for others.';
+comment on column fencepost_private.run.queued is 'Tasks that have a job.';
+comment on column fencepost_private.run.waiting is 'Tasks that wait for a decision, a time, a signal, items or a child run.';
+comment on column fencepost_private.run.ended_well is 'Tasks completed, skipped, or failed with on_failure continue.';
+comment on column fencepost_private.run.failed is 'Tasks that failed.';
+comment on column fencepost_private.run.cancelled is 'Tasks that were cancelled.';
+comment on column fencepost_private.run.undoing is 'Compensations that have not ended well.';
+comment on column fencepost_private.run.undo_failed is 'Compensations that failed.';
+
+create table fencepost_private.task (
+  task_id         bigint generated always as identity primary key,
+  run_id          bigint not null,
+  task_no         int not null,
+  kind            fencepost_private.task_kind not null,
+  status          fencepost_private.task_status not null,
+  unmet           int not null default 0,
+  skipped_parents int not null default 0,
+  parent_task_id  bigint,
+  item            int,
+  job_id          bigint,
+  child_run_id    bigint,
+  gate_id         bigint,
+  released        boolean not null default false,
+  input           jsonb,
+  output          jsonb,
+  error           text,
+  due_at          timestamptz,
+  ready_at        timestamptz,
+  finished_at     timestamptz,
+  items           int,
+  items_started   int,
+  items_open      int,
+  items_failed    int
+) with (fillfactor = 70);
+create unique index task_run_idx on fencepost_private.task (run_id, task_no, item) nulls not distinct;
+create unique index task_parent_idx on fencepost_private.task (parent_task_id, item) where parent_task_id is not null;
+create index task_due_idx on fencepost_private.task (due_at) where due_at is not null;
+alter table fencepost_private.task set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+
+comment on table fencepost_private.task is 'The tasks of runs: one row each from the start of the run, more for the items of maps and for compensations.';
+comment on column fencepost_private.task.task_id is 'The task, over all runs.';
+comment on column fencepost_private.task.run_id is 'Its run.';
+comment on column fencepost_private.task.task_no is 'Which task of the version it is.';
+comment on column fencepost_private.task.kind is 'What it is.';
+comment on column fencepost_private.task.status is 'Where it stands.';
+comment on column fencepost_private.task.unmet is 'Parents (and gates) that have not ended well.';
+comment on column fencepost_private.task.skipped_parents is 'Parents that were skipped.';
+comment on column fencepost_private.task.parent_task_id is 'The map of an item, or the task that a compensation undoes.';
+comment on column fencepost_private.task.item is 'Index of an item, from 0; 0 for a compensation; null for a task of the definition.';
+comment on column fencepost_private.task.job_id is 'Its job.';
+comment on column fencepost_private.task.child_run_id is 'The run that carries it out.';
+comment on column fencepost_private.task.gate_id is 'The approval that was put before it, while that is open.';
+comment on column fencepost_private.task.released is 'True once the tasks that wait for it were told that it has ended well.';
+comment on column fencepost_private.task.input is 'The payload of its job: of items, and of tasks that may have to be undone.';
+comment on column fencepost_private.task.output is 'What it returned.';
+comment on column fencepost_private.task.error is 'Why it failed or was skipped.';
+comment on column fencepost_private.task.due_at is 'When a timer fires or a wait expires; null when neither can.';
+comment on column fencepost_private.task.ready_at is 'When its parents were done.';
+comment on column fencepost_private.task.finished_at is 'When it ended.';
+comment on column fencepost_private.task.items is 'Items of a map.';
+comment on column fencepost_private.task.items_started is 'Items of a map that have a job, or had one.';
+comment on column fencepost_private.task.items_open is 'Items of a map that have not ended.';
+comment on column fencepost_private.task.items_failed is 'Items of a map that failed.';
+
+create table fencepost_private.approval (
+  approval_id  bigint generated always as identity primary key,
+  run_id       bigint not null,
+  task_id      bigint not null,
+  status       fencepost_private.approval_status not null default 'pending',
+  is_gate      boolean not null default false,
+  reason       text,
+  requested_at timestamptz not null,
+  requested_by text not null,
+  expires_at   timestamptz,
+  decided_at   timestamptz,
+  decided_by   text,
+  comment      text,
+  data         jsonb
+);
+create index approval_task_idx on fencepost_private.approval (task_id);
+create index approval_run_idx on fencepost_private.approval (run_id, approval_id);
+create index approval_pending_idx on fencepost_private.approval (approval_id) where status = 'pending';
+create index approval_expiry_idx on fencepost_private.approval (expires_at) where status = 'pending' and is_gate;
+comment on table fencepost_private.approval is 'Decisions that people are asked for: approval tasks, and gates that were put before other tasks.';
+comment on column fencepost_private.approval.approval_id is 'The approval.';
+comment on column fencepost_private.approval.run_id is 'Its run.';
+comment on column fencepost_private.approval.task_id is 'The task that waits for it.';
+comment on column fencepost_private.approval.status is 'pending, then one of approved, rejected, expired, withdrawn: decided once.';
+comment on column fencepost_private.approval.is_gate is 'True when it was put before a task by request_approval.';
+comment on column fencepost_private.approval.reason is 'Why it is asked for.';
+comment on column fencepost_private.approval.requested_at is 'Since when it is asked for.';
+comment on column fencepost_private.approval.requested_by is 'By whom.';
+comment on column fencepost_private.approval.expires_at is 'When it expires undecided.';
+comment on column fencepost_private.approval.decided_at is 'When it was decided.';
+comment on column fencepost_private.approval.decided_by is 'By whom.';
+comment on column fencepost_private.approval.comment is 'What they said.';
+comment on column fencepost_private.approval.data is 'What else they gave; part of the task''s output.';
+
+create table fencepost_private.signal (
+  signal_id   bigint generated always as identity primary key,
+  run_id      bigint not null,
+  name        text not null,
+  payload     jsonb,
+  received_at timestamptz not null,
+  sent_by     text not null,
+  task_id     bigint
+);
+create index signal_run_idx on fencepost_private.signal (run_id, name, signal_id);
+comment on table fencepost_private.signal is 'Signals that runs received. They are stored first, so one that comes before its task waits is not lost.';
+comment on column fencepost_private.signal.signal_id is 'The signal.';
+comment on column fencepost_private.signal.run_id is 'The run that received it.';
+comment on column fencepost_private.signal.name is 'Its name.';
+comment on column fencepost_private.signal.payload is 'What it carries.';
+comment on column fencepost_private.signal.received_at is 'When it came.';
+comment on column fencepost_private.signal.sent_by is 'From whom.';
+comment on column fencepost_private.signal.task_id is 'The task that took it; null while none has.';
+--! EndIncluded tables/run.sql
 
 -- Jobs: helpers first, then what callers see
---! Included jobs/hooks.sql
--- Where workflows, batches and slots will join the engine. Each is called set-wise, once a statement, in the
--- transaction of the transition; today they have nothing to do.
-
-create function fencepost_private.lock_runs_of(p_job_ids bigint[]) returns void
-language sql volatile
-return null;
-comment on function fencepost_private.lock_runs_of(bigint[]) is 'Locks the workflow runs of these jobs in id order, before any of the jobs is locked. No job has a run yet.';
-
-create function fencepost_private.jobs_ended(p_job_ids bigint[]) returns void
-language sql volatile
-return null;
-comment on function fencepost_private.jobs_ended(bigint[]) is 'Called by every ending (completed, dead-lettered, cancelled, discarded) with the jobs that ended.';
-
-create function fencepost_private.jobs_revived(p_job_ids bigint[]) returns void
-language sql volatile
-return null;
-comment on function fencepost_private.jobs_revived(bigint[]) is 'Called by replay and resume with the jobs that live again.';
---! EndIncluded jobs/hooks.sql
 --! Included jobs/job_status.sql
 -- The status of one job, from the place that holds it: the one look-up by id. Null when there is no such job.
 create function fencepost_private.job_status(p_job_id bigint)
@@ -1026,9 +1356,10 @@ comment on function fencepost_private.check_lane(text, int, text) is 'Raises JE0
 -- Stores these jobs, in order, and wakes who sleeps for them; all or nothing.
 -- A job whose idempotency key is taken is not stored: its row says which job has the key, and created = false. That
 -- holds also while the type is closed or full: sending a job again is no new job.
+-- With p_trusted the types' refusals were looked at before: runs go on also while a type is closed or full.
 -- Locks: rows of idempotency_key that it inserts, in key order; waits for a concurrent enqueue of the same key.
 -- Errors: JE005 (key taken by another payload), JE006 (payload), JE007 (type closed or full).
-create function fencepost_private.enqueue_rows(p_jobs fencepost_private.new_job[], p_now timestamptz)
+create function fencepost_private.enqueue_rows(p_jobs fencepost_private.new_job[], p_now timestamptz, p_trusted boolean default false)
 returns table (ordinal int, job_id bigint, created boolean)
 language plpgsql
 volatile
@@ -1064,7 +1395,7 @@ begin
       v_jobs := array(select j from unnest(p_jobs) as j where not v_known ? j.ordinal::text order by j.ordinal);
     end if;
   end if;
-  if v_suspect then
+  if v_suspect and not p_trusted then
     perform check_new_jobs(v_jobs);
   end if;
 
@@ -1110,7 +1441,7 @@ begin
   end if;
 end
 $$;
-comment on function fencepost_private.enqueue_rows(fencepost_private.new_job[], timestamptz)
+comment on function fencepost_private.enqueue_rows(fencepost_private.new_job[], timestamptz, boolean)
   is 'Stores jobs set-wise: checks, idempotency keys, bodies, places, depth, events, wake-up. Raises JE005, JE006, JE007.';
 
 -- Names the first job that its type refuses, and why. Called only when one may be refused.
@@ -2072,7 +2403,7 @@ comment on function fencepost_private.raise_worker_lost(text, fencepost_private.
 --! Included jobs/complete_jobs.sql
 -- Ends attempts well, set-wise: deletes their leases, writes one event each. Whoever does not hold (job, token) is
 -- passed over; with p_worker_id the lease must also be that worker's. Returns the accepted pairs, two empty arrays if none.
--- Locks: the leases, in id order.
+-- Locks: root runs of the jobs, then the leases, in id order.
 create function fencepost_private.complete_jobs(
   p_ids bigint[], p_tokens int[], p_results jsonb[], p_worker_id int, p_now timestamptz, out done_ids bigint[], out done_tokens int[])
 language plpgsql
@@ -2087,13 +2418,16 @@ as $$
 declare
   v_xid   bigint;
   v_types int[];
+  v_ends  task_end[];
 begin
   done_ids := '{}'::bigint[];
   done_tokens := '{}'::int[];
   if p_ids is null or cardinality(p_ids) = 0 then
     return;
   end if;
-  perform lock_runs_of(p_ids);
+  if p_worker_id is null then     -- an exchange has locked them before
+    perform lock_runs_of_leases(p_ids);
+  end if;
   v_xid := xid();
   with ended as (
     delete from lease l
@@ -2112,11 +2446,12 @@ begin
     group by l.type_id
     returning type_id
   )
-  select coalesce(array_agg(e.id), '{}'), coalesce(array_agg(e.token), '{}'), (select array_agg(c.type_id) from counted c)
-    into done_ids, done_tokens, v_types
+  select coalesce(array_agg(e.id), '{}'), coalesce(array_agg(e.token), '{}'), (select array_agg(c.type_id) from counted c),
+         array_agg(row(e.task_id, 'completed', e.result, null)::task_end) filter (where e.task_id is not null)
+    into done_ids, done_tokens, v_types, v_ends
   from ended e;
   if v_types is not null then
-    perform jobs_ended(done_ids);
+    perform jobs_ended(v_ends, p_now);
     perform wake_limited(v_types);
   end if;
 end
@@ -2297,11 +2632,15 @@ declare
   v_says   text[];
   v_woken  int[];
   v_types  int[];
+  v_ends   task_end[];
+  v_again  bigint[];
 begin
   if p_ids is null or cardinality(p_ids) = 0 then
     return;
   end if;
-  perform lock_runs_of(p_ids);
+  if p_worker_id is null then     -- an exchange has locked them before
+    perform lock_runs_of_leases(p_ids);
+  end if;
   v_xid := xid();
   with given as materialized (
     select u.id, u.token, clipped(coalesce(u.error, 'unknown error')) as error, u.retry_in, coalesce(u.permanent, false) as permanent,
@@ -2355,13 +2694,18 @@ begin
     returning type_id
   )
   select array_agg(j.id), array_agg(j.token), array_agg(j.verdict),
-         array_agg(distinct j.type_id) filter (where j.verdict = 'retry'), array_agg(distinct j.type_id)
-    into v_ids, v_marks, v_says, v_woken, v_types
+         array_agg(distinct j.type_id) filter (where j.verdict = 'retry'), array_agg(distinct j.type_id),
+         array_agg(row(j.task_id, case j.verdict when 'dead_letter' then 'failed' else 'cancelled' end, null, j.error)::task_end) filter (where j.task_id is not null and j.verdict <> 'retry'),
+         array_agg(j.id) filter (where j.run_id is not null and j.verdict = 'retry')
+    into v_ids, v_marks, v_says, v_woken, v_types, v_ends, v_again
   from judged j;
   if v_ids is null then
     return;
   end if;
-  perform jobs_ended(array(select u.id from unnest(v_ids, v_says) as u(id, verdict) where u.verdict <> 'retry'));
+  perform jobs_ended(v_ends, p_now);
+  if v_again is not null then
+    perform park_paused(v_again);
+  end if;
   perform wake(v_woken);
   perform wake_limited(v_types);
   return query select * from unnest(v_ids, v_marks, v_says);
@@ -2525,6 +2869,7 @@ comment on function fencepost_private.beat(int, text, bigint[], int[], timestamp
 -- Returns rows that say what to do, by `directive`:
 --   run          a claimed job: start it
 --   lost         a result that was refused, or a running job that is not this worker's any more: abort, forget
+--   busy         a result whose workflow run is locked by somebody else: send it again
 --   retry, dead_letter, cancelled   what became of each failed attempt
 --   cancel, timeout, drain          as in heartbeat()
 -- Locks: leases in id order; claims wait for nothing. Errors: JE003, JE006 (a result too large; nothing was done),
@@ -2549,12 +2894,30 @@ declare
   v_active boolean;
   v_due    boolean;
   v_done   record;
+  v_busy   bigint[];
 begin
   perform check_claim(exchange.types, exchange.max);
   perform check_pairs(exchange.completed_ids, exchange.completed_tokens, 'exchange (completed)');
   perform check_pairs(exchange.failed_ids, exchange.failed_tokens, 'exchange (failed)');
   perform check_pairs(exchange.running_ids, exchange.running_tokens, 'exchange (running)');
   v_active := enter_worker(exchange.worker_id);
+
+  -- a run that somebody holds makes nobody wait: its results are handed back, to be sent again
+  v_busy := busy_jobs(exchange.completed_ids || exchange.failed_ids);
+  if cardinality(v_busy) > 0 then
+    return query
+    select 'busy', r.id, r.token, null::text, null::int, null::int, null::jsonb, null::jsonb, null::int, null::text, null::text,
+           null::timestamptz, null::timestamptz, null::bigint, null::bigint
+    from unnest(exchange.completed_ids || exchange.failed_ids, exchange.completed_tokens || exchange.failed_tokens) as r(id, token) where r.id = any (v_busy);
+    select coalesce(array_agg(c.id), '{}'), coalesce(array_agg(c.token), '{}'), array_agg(c.result)
+      into exchange.completed_ids, exchange.completed_tokens, exchange.completed_results
+    from unnest(exchange.completed_ids, exchange.completed_tokens, coalesce(exchange.completed_results, '{}')) as c(id, token, result) where not c.id = any (v_busy);
+    select coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.token), '{}'), array_agg(f.error), array_agg(f.details), array_agg(f.retry_in), array_agg(f.permanent)
+      into exchange.failed_ids, exchange.failed_tokens, exchange.failed_errors, exchange.failed_details, exchange.failed_retry_in, exchange.failed_permanent
+    from unnest(exchange.failed_ids, exchange.failed_tokens, coalesce(exchange.failed_errors, '{}'), coalesce(exchange.failed_details, '{}'),
+                coalesce(exchange.failed_retry_in, '{}'), coalesce(exchange.failed_permanent, '{}')) as f(id, token, error, details, retry_in, permanent)
+    where not f.id = any (v_busy);
+  end if;
 
   -- results of both kinds: their leases are locked in one order, together
   if cardinality(exchange.completed_ids) > 0 and cardinality(exchange.failed_ids) > 0 then
@@ -2665,7 +3028,7 @@ comment on function fencepost_private.mark_lost(timestamptz) is 'Suspects silent
 -- ttls in which it spoke (it forgot them; what nobody could say during an outage does not count); leases past their
 -- deadline (timed_out).
 -- A worker is closed only when no claim of it can be open (its lock was free) and a later statement finds no lease.
--- Locks: the leases, SKIP LOCKED.
+-- Locks: root runs and leases, both SKIP LOCKED.
 create function fencepost_private.reclaim(p_limit int default 1000, p_now timestamptz default fencepost_private.now())
 returns bigint
 language plpgsql
@@ -2676,17 +3039,28 @@ declare
   v_gone   int[] := array(select w.worker_id from worker w where not w.swept and w.status in ('lost', 'stopped'));
   v_quiet  int[] := array(select g from unnest(v_gone) as g where pg_try_advisory_xact_lock(lock_worker(), g));
   v_taken  record;
+  v_found  bigint[];
   v_count  bigint := 0;
 begin
+  -- look without locking, lock the runs (those that somebody holds come with the next pass), then lock and look again
+  v_found := array(
+    select l.id from lease l left join worker w on w.worker_id = l.worker_id
+    where l.worker_id = any (v_gone)
+       or l.deadline <= p_now
+       or greatest(l.started_at, l.seen_at, w.returned_at) < coalesce(w.heartbeat_at, p_now) - 3 * coalesce(w.ttl, interval '30 seconds')
+    limit p_limit);
+  if cardinality(v_found) > 0 then
+    v_found := array(select f from unnest(v_found) as f except select b from unnest(busy_jobs(v_found)) as b);
+  end if;
   with taken as materialized (
     select l.id, l.token, l.deadline <= p_now as is_overdue, l.started_at, l.deadline, w.name, w.worker_id,
            l.worker_id = any (v_gone) as is_gone
     from lease l
     left join worker w on w.worker_id = l.worker_id
-    where l.worker_id = any (v_gone)
-       or l.deadline <= p_now
-       or greatest(l.started_at, l.seen_at, w.returned_at) < coalesce(w.heartbeat_at, p_now) - 3 * coalesce(w.ttl, interval '30 seconds')
-    limit p_limit
+    where l.id = any (v_found)
+      and (l.worker_id = any (v_gone)
+           or l.deadline <= p_now
+           or greatest(l.started_at, l.seen_at, w.returned_at) < coalesce(w.heartbeat_at, p_now) - 3 * coalesce(w.ttl, interval '30 seconds'))
     for update of l skip locked
   )
   select array_agg(t.id) filter (where t.is_overdue is not true) as ids,
@@ -2799,6 +3173,7 @@ declare
   v_xid    bigint;
   v_ended  bigint[];
   v_told   bigint;
+  v_ends   task_end[];
 begin
   perform lock_runs_of(p_ids);
   v_xid := xid();
@@ -2824,7 +3199,9 @@ begin
            -count(*) filter (where e.place = 'parked'), -count(*) filter (where e.place = 'waiting')
     from ended e join lane l on l.lane_id = e.lane_id group by l.type_id
   )
-  select array_agg(e.id) into v_ended from ended e;
+  select array_agg(e.id), array_agg(row(b.task_id, 'cancelled', null, coalesce(p_reason, 'its job was cancelled'))::task_end) filter (where b.task_id is not null)
+    into v_ended, v_ends
+  from ended e join job b on b.id = e.id;
 
   with asked as (
     update lease l set cancel_requested_at = p_now, cancel_reason = p_reason
@@ -2841,7 +3218,7 @@ begin
   where current_setting('fencepost.wake', true) is distinct from 'off'
     and length(h.ids::text) < 7900;      -- a longer list is heard with the next heartbeat
 
-  perform jobs_ended(v_ended);
+  perform jobs_ended(v_ends, p_now);
   return query
   select u.id, 'cancelled'::text from unnest(v_ended) as u(id)
   union all
@@ -2904,7 +3281,6 @@ begin
     select l.type_id, v_xid, -count(*) from gone g join lane l on l.lane_id = g.lane_id group by l.type_id
   )
   select array_agg(g.id) into v_ids from gone g;
-  perform jobs_ended(v_ids);
   return coalesce(cardinality(v_ids), 0);
 end
 $$;
@@ -2972,14 +3348,15 @@ declare
   v_xid   bigint;
   v_done  bigint[];
   v_marks int[];
-  v_over  bigint[];
+  v_over  task_end[];
+  v_back  bigint[];
   v_types int[];
 begin
   perform check_pairs(release_many.job_ids, release_many.tokens, 'release_many');
   if coalesce(cardinality(release_many.job_ids), 0) = 0 then
     return;
   end if;
-  perform lock_runs_of(release_many.job_ids);
+  perform lock_runs_of_leases(release_many.job_ids);
   v_xid := xid();
   with ended as (
     delete from lease l
@@ -3003,11 +3380,15 @@ begin
     from ended e join lane l on l.lane_id = e.lane_id group by l.type_id
     returning type_id
   )
-  select array_agg(e.id), array_agg(e.token), array_agg(e.id) filter (where e.cancel_requested_at is not null),
+  select array_agg(e.id), array_agg(e.token), array_agg(row(e.task_id, 'cancelled', null, e.cancel_reason)::task_end) filter (where e.cancel_requested_at is not null and e.task_id is not null),
+         array_agg(e.id) filter (where e.cancel_requested_at is null and e.run_id is not null),
          (select array_agg(c.type_id) from counted c)
-    into v_done, v_marks, v_over, v_types
+    into v_done, v_marks, v_over, v_back, v_types
   from ended e;
-  perform jobs_ended(v_over);
+  perform jobs_ended(v_over, v_now);
+  if v_back is not null then
+    perform park_paused(v_back);
+  end if;
   perform wake(v_types);
   return query select u.id, u.token from unnest(v_done, v_marks) as u(id, token);
 end
@@ -3073,7 +3454,7 @@ begin
     returning type_id
   )
   select (select array_agg(b.id) from back b), (select array_agg(c.type_id) from counted c) into v_ids, v_types;
-  perform jobs_revived(v_ids);
+  perform jobs_revived(v_ids, v_now);
   perform wake(v_types);
   return coalesce(cardinality(v_ids), 0);
 end
@@ -3243,7 +3624,7 @@ begin
     returning type_id
   )
   select (select array_agg(b.id) from back b), (select array_agg(c.type_id) from counted c) into v_ids, v_types;
-  perform jobs_revived(v_ids);
+  perform park_paused(v_ids);
   perform wake(v_types);
   return coalesce(cardinality(v_ids), 0);
 end
@@ -3251,7 +3632,8 @@ $$;
 comment on function fencepost_private.resume_jobs(bigint[], jsonb, timestamptz) is 'Brings these suspended jobs back to work; others are passed over. Returns how many.';
 
 -- Resumes those whose time has come, at most p_limit. A step of maintain().
--- Locks: the rows it resumes, SKIP LOCKED: a transaction that holds one of them does not stop the housekeeping.
+-- Locks: the root runs and then the rows of what it resumes, both SKIP LOCKED: a transaction that holds one of them does
+-- not stop the housekeeping.
 create function fencepost_private.resume_due(p_limit int default 1000, p_now timestamptz default fencepost_private.now())
 returns bigint
 language plpgsql
@@ -3259,11 +3641,13 @@ volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_due bigint[] := array(select s.id from suspended s where s.wake_at <= p_now order by s.wake_at limit p_limit for update skip locked);
+  v_due bigint[] := array(select s.id from suspended s where s.wake_at <= p_now order by s.wake_at limit p_limit);
 begin
   if cardinality(v_due) = 0 then
     return 0;
   end if;
+  v_due := array(select d from unnest(v_due) as d except select b from unnest(busy_waiting_jobs(v_due)) as b);
+  v_due := array(select s.id from suspended s where s.id = any (v_due) and s.wake_at <= p_now order by s.id for update skip locked);
   return resume_jobs(v_due, null, p_now);
 end
 $$;
@@ -3341,7 +3725,7 @@ begin
     perform raise_error('JE003', 'waits_for must have 1 to 200 characters', format('received %s characters', length(suspend.waits_for)),
       'It becomes the name of a step, which resume() records.');
   end if;
-  perform lock_runs_of(array[suspend.job_id]);
+  perform lock_runs_of_leases(array[suspend.job_id]);
   v_xid := xid();
   with ended as (
     delete from lease l where l.id = suspend.job_id and l.token = suspend.token and l.cancel_requested_at is null returning l.*
@@ -3372,6 +3756,3525 @@ $$;
 comment on function fencepost.suspend(bigint, int, timestamptz, interval, text)
   is 'Takes a running job off its worker until a time or resume(); the attempt does not count. Raises JE001, JE002, JE003, JE004.';
 --! EndIncluded jobs/suspend.sql
+
+-- Workflows: definitions, runs, what moves them
+--! Included workflows/hooks.sql
+-- Where jobs meet runs. The engine of jobs calls these set-wise, in the transaction of the transition.
+
+-- Locks the root runs of these jobs in id order, before any of the jobs is locked: the global order is run, task, job.
+-- One lock serves a whole family of child runs, so parents and children cannot deadlock.
+create function fencepost_private.lock_runs_of(p_job_ids bigint[]) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+begin
+  perform lock_roots(array(select distinct b.run_id from unnest(p_job_ids) as i(id) join job b on b.id = i.id where b.run_id is not null));
+end
+$$;
+comment on function fencepost_private.lock_runs_of(bigint[]) is 'Locks the root runs of these jobs in id order; waits.';
+
+-- The same for jobs that are leased, from their leases, at a third of the cost.
+create function fencepost_private.lock_runs_of_leases(p_job_ids bigint[]) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_runs bigint[] := array(select distinct l.run_id from lease l where l.id = any (p_job_ids) and l.run_id is not null);
+begin
+  if cardinality(v_runs) > 0 then
+    perform lock_roots(v_runs);
+  end if;
+end
+$$;
+comment on function fencepost_private.lock_runs_of_leases(bigint[]) is 'Locks the root runs of these leased jobs in id order; waits.';
+
+create function fencepost_private.lock_roots(p_run_ids bigint[]) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+begin
+  if cardinality(p_run_ids) > 0 then
+    perform from run r
+    where r.run_id = any (array(select distinct c.root_run_id from run c where c.run_id = any (p_run_ids)))
+    order by r.run_id
+    for no key update;
+  end if;
+end
+$$;
+comment on function fencepost_private.lock_roots(bigint[]) is 'Locks the roots of these runs in id order; waits.';
+
+-- An exchange never waits for a run: of these leased jobs, those whose root run is locked by somebody else. The others' roots are locked.
+create function fencepost_private.busy_jobs(p_job_ids bigint[]) returns bigint[]
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_roots bigint[] := array(
+    select distinct r.root_run_id
+    from (select l.run_id from lease l where l.id = any (p_job_ids) and l.run_id is not null) as l
+    cross join lateral (select r.root_run_id from run r where r.run_id = l.run_id offset 0) as r);
+  v_held  bigint[];
+begin
+  if cardinality(v_roots) = 0 then
+    return '{}'::bigint[];
+  end if;
+  v_held := held_roots(v_roots);
+  if cardinality(v_held) = 0 then
+    return '{}'::bigint[];
+  end if;
+  return array(
+    select l.id from lease l cross join lateral (select r.root_run_id from run r where r.run_id = l.run_id offset 0) as r
+    where l.id = any (p_job_ids) and r.root_run_id = any (v_held));
+end
+$$;
+comment on function fencepost_private.busy_jobs(bigint[]) is 'Locks the root runs of these leased jobs without waiting and returns the jobs whose run is held by somebody else.';
+
+-- The same for jobs that hold no lease.
+create function fencepost_private.busy_waiting_jobs(p_job_ids bigint[]) returns bigint[]
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_held bigint[] := held_roots(array(select distinct r.root_run_id from unnest(p_job_ids) as i(id) join job b on b.id = i.id join run r on r.run_id = b.run_id));
+begin
+  if cardinality(v_held) = 0 then
+    return '{}'::bigint[];
+  end if;
+  return array(select b.id from unnest(p_job_ids) as i(id) join job b on b.id = i.id join run r on r.run_id = b.run_id where r.root_run_id = any (v_held));
+end
+$$;
+comment on function fencepost_private.busy_waiting_jobs(bigint[]) is 'Locks the root runs of these jobs without waiting and returns the jobs whose run is held by somebody else.';
+
+-- Locks these root runs, but for those that somebody else holds: they are returned.
+create function fencepost_private.held_roots(p_root_ids bigint[]) returns bigint[]
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+  v_got bigint[] := array(select r.run_id from run r where r.run_id = any (p_root_ids) order by r.run_id for no key update skip locked);
+begin
+  if cardinality(v_got) = cardinality(p_root_ids) then
+    return '{}'::bigint[];
+  end if;
+  return array(select i from unnest(p_root_ids) as i where not i = any (v_got));
+end
+$$;
+comment on function fencepost_private.held_roots(bigint[]) is 'Locks these root runs without waiting and returns those that somebody else holds.';
+
+-- Jobs of tasks that ended. A dead letter fails its task, so does nothing else; a discarded one had failed it before.
+create function fencepost_private.jobs_ended(p_ends fencepost_private.task_end[], p_now timestamptz) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if cardinality(p_ends) > 0 then
+    perform advance(p_ends, null, null, p_now);
+  end if;
+end
+$$;
+comment on function fencepost_private.jobs_ended(fencepost_private.task_end[], timestamptz) is 'Called by every ending of jobs with the tasks that end by it.';
+
+-- Jobs that came back from the dead: their tasks are queued again, their maps and runs live again. Items wait, parked,
+-- for room in their map.
+-- Errors: JE004 when the run, or one around it, was cancelled or has begun to undo what it did.
+create function fencepost_private.jobs_revived(p_job_ids bigint[], p_now timestamptz) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v_deltas run_delta[];
+  v_maps   bigint[];
+  v_more   record;
+begin
+  perform refuse_late_replay(p_job_ids);
+  with back as (
+    update task t set status = 'queued', error = null, finished_at = null
+    from job b
+    where b.id = any (p_job_ids) and t.task_id = b.task_id and t.status = 'failed'
+    returning t.run_id, t.kind, t.parent_task_id, t.task_no, t.released
+  ), maps as (
+    update task m
+    set items_open = m.items_open + n.n, items_failed = m.items_failed - n.n, status = 'waiting', error = null, finished_at = null
+    from (select b.parent_task_id, count(*)::int as n from back b where b.kind = 'item' group by b.parent_task_id) as n,
+         task before
+    where m.task_id = n.parent_task_id and before.task_id = m.task_id
+    returning m.task_id, m.run_id, m.released, before.status as was
+  )
+  select coalesce(array_agg(d.delta), '{}'), array(select m.task_id from maps m order by m.task_id) into v_deltas, v_maps
+  from (
+    select row(b.run_id, 0, count(*), 0, -count(*) filter (where b.kind not in ('item', 'compensation') and b.released), -count(*) filter (where b.kind not in ('item', 'compensation') and not b.released), 0,
+               0, -count(*) filter (where b.kind = 'compensation'))::run_delta as delta
+    from back b group by b.run_id
+    union all
+    select row(m.run_id, 0, 0, 1, case when m.released then -1 else 0 end, case when m.released then 0 else -1 end, 0, 0, 0)::run_delta from maps m where m.was = 'failed'
+  ) as d;
+  if cardinality(v_deltas) = 0 then
+    return;
+  end if;
+  perform revive_parents(array(select distinct d.run_id from unnest(v_deltas) as d), p_now);
+  perform advance(null, null, v_deltas, p_now);
+  perform park_items(p_job_ids, v_maps), park_paused(p_job_ids);
+  select i.ends, i.deltas into v_more from start_items(v_maps, p_now) as i;
+  perform advance(v_more.ends, null, v_more.deltas, p_now);
+end
+$$;
+comment on function fencepost_private.jobs_revived(bigint[], timestamptz) is 'Called by replay with the jobs that live again: their tasks, maps and runs live again too. Raises JE004.';
+
+-- Raises JE004 when one of these jobs belongs to a run that cannot live again: it, or one around it, was cancelled or is
+-- undoing what it did. An undoing itself can be replayed also then.
+create function fencepost_private.refuse_late_replay(p_job_ids bigint[]) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v record;
+begin
+  with recursive around as (
+    select t.task_id, t.kind = 'compensation' as is_undoing, r.run_id, r.parent_task_id, r.cancelled_at is not null as cancelled, r.compensating_at is not null as compensating
+    from unnest(p_job_ids) as i(id) join job b on b.id = i.id join task t on t.task_id = b.task_id join run r on r.run_id = t.run_id
+    union
+    select a.task_id, a.is_undoing, r.run_id, r.parent_task_id, r.cancelled_at is not null and not a.is_undoing, r.compensating_at is not null
+    from around a join task t on t.task_id = a.parent_task_id join run r on r.run_id = t.run_id
+  )
+  select a.task_id, a.run_id, case when a.cancelled then 'cancelled' else 'being compensated' end as state into v
+  from around a where a.cancelled or a.compensating and not a.is_undoing limit 1;
+  if found then
+    perform raise_error('JE004', format('run %s is %s: task %s cannot be replayed', v.run_id, v.state, v.task_id), format('received the job of task %s', v.task_id),
+      'Start a new run with fencepost.restart_run().');
+  end if;
+end
+$$;
+comment on function fencepost_private.refuse_late_replay(bigint[]) is 'Raises JE004 for a job whose run, or a run around it, is cancelled or being compensated.';
+
+-- A child run that lives again brings its parent task back from failed to waiting, and so on outwards.
+create function fencepost_private.revive_parents(p_run_ids bigint[], p_now timestamptz) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v_deltas run_delta[];
+begin
+  with back as (
+    update task t set status = 'waiting', error = null, finished_at = null
+    from run r
+    where r.run_id = any (p_run_ids) and t.task_id = r.parent_task_id and t.status = 'failed'
+      and not exists (select from run o where o.run_id = t.run_id and (o.cancelled_at is not null or o.compensating_at is not null))
+    returning t.run_id, t.released
+  )
+  select coalesce(array_agg(row(b.run_id, 0, 0, 1, case when b.released then -1 else 0 end, case when b.released then 0 else -1 end, 0, 0, 0)::run_delta), '{}') into v_deltas from back b;
+  if cardinality(v_deltas) > 0 then
+    perform revive_parents(array(select distinct d.run_id from unnest(v_deltas) as d), p_now);
+    perform advance(null, null, v_deltas, p_now);
+  end if;
+end
+$$;
+comment on function fencepost_private.revive_parents(bigint[], timestamptz) is 'Brings tasks whose child run lives again back to waiting.';
+
+-- Parks these jobs where they are items of maps that limit how many run at once.
+create function fencepost_private.park_items(p_job_ids bigint[], p_map_ids bigint[]) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v record;
+begin
+  for v in
+    select m.task_id, array_agg(t.job_id) as jobs
+    from unnest(p_map_ids) as i(task_id)
+    join task m on m.task_id = i.task_id
+    join run r on r.run_id = m.run_id
+    join workflow_task d on d.version_id = r.version_id and d.task_no = m.task_no and d.max_parallel is not null
+    join task t on t.parent_task_id = m.task_id and t.job_id = any (p_job_ids)
+    group by m.task_id order by m.task_id
+  loop
+    perform park_jobs(v.jobs, map_place(v.task_id));
+  end loop;
+end
+$$;
+comment on function fencepost_private.park_items(bigint[], bigint[]) is 'Parks revived items of maps with max_parallel, until there is room.';
+
+-- A job of a paused run that became ready or delayed waits, parked, until the run is resumed.
+create function fencepost_private.park_paused(p_job_ids bigint[]) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+begin
+  perform park_jobs(array(select b.id from job b join run r on r.run_id = b.run_id where b.id = any (p_job_ids) and r.paused_at is not null), 'run');
+end
+$$;
+comment on function fencepost_private.park_paused(bigint[]) is 'Parks those of these jobs whose run is paused.';
+
+-- Moves jobs from ready and delayed to parked. One that runs, or is claimed while we look, stays. Returns how many.
+create function fencepost_private.park_jobs(p_job_ids bigint[], p_for text) returns int
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v_moved int;
+  v_count int := 0;
+begin
+  -- one may move between the two places while we look: look again, in a new statement
+  for v_try in 1..20 loop
+    exit when not exists (select from ready r where r.id = any (p_job_ids)) and not exists (select from delayed d where d.id = any (p_job_ids));
+    with from_ready as (
+      delete from ready r where r.id = any (p_job_ids) returning r.id, r.lane_id, r.attempts, r.token
+    ), from_delayed as (
+      delete from delayed d where d.id = any (p_job_ids) returning d.id, d.lane_id, d.attempts, d.token
+    ), moved as (
+      select true as was_ready, r.* from from_ready r union all select false, d.* from from_delayed d
+    ), put as (
+      insert into parked (id, lane_id, attempts, token, parked_at, waits_for)
+      select m.id, m.lane_id, m.attempts, m.token, fencepost_private.now(), p_for from moved m
+    ), counted as (
+      insert into depth_delta (type_id, xid, ready, delayed, parked)
+      select l.type_id, xid(), -count(*) filter (where m.was_ready), -count(*) filter (where not m.was_ready), count(*)
+      from moved m join lane l on l.lane_id = m.lane_id group by l.type_id
+    )
+    select count(*) into v_moved from moved;
+    v_count := v_count + v_moved;
+  end loop;
+  return v_count;
+end
+$$;
+comment on function fencepost_private.park_jobs(bigint[], text) is 'Moves jobs from ready and delayed to parked; returns how many.';
+
+-- Moves parked jobs back to ready and wakes who sleeps for them. Returns how many.
+create function fencepost_private.unpark_jobs(p_job_ids bigint[]) returns int
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v_types int[];
+  v_count int;
+begin
+  if cardinality(p_job_ids) = 0 then
+    return 0;
+  end if;
+  with moved as (
+    delete from parked p where p.id = any (p_job_ids) returning p.*
+  ), put as (
+    insert into ready (id, xid, lane_id, attempts, token, ready_at)
+    select m.id, xid(), m.lane_id, m.attempts, m.token, fencepost_private.now() from moved m order by m.id
+  ), counted as (
+    insert into depth_delta (type_id, xid, parked, ready)
+    select l.type_id, xid(), -count(*), count(*) from moved m join lane l on l.lane_id = m.lane_id group by l.type_id
+    returning type_id
+  )
+  select (select count(*) from moved), (select array_agg(c.type_id) from counted c) into v_count, v_types;
+  perform wake(v_types);
+  return v_count;
+end
+$$;
+comment on function fencepost_private.unpark_jobs(bigint[]) is 'Moves parked jobs back to ready; returns how many.';
+--! EndIncluded workflows/hooks.sql
+--! Included workflows/expressions.sql
+-- What expressions of a definition see, and how they are read. All are PostgreSQL's own SQL/JSON paths over
+-- {"input": …, "tasks": {name: output}, "errors": {name: error}, "run": {…}}, for items of a map also "item", "index".
+
+-- The context of a run's expressions. With p_names only the outputs of those tasks; null gives all.
+create function fencepost_private.run_context(p_run_id bigint, p_names text[])
+returns jsonb
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_run     record;
+  v_outputs jsonb := '{}';
+  v_errors  jsonb := '{}';
+begin
+  select r.version_id, r.input, jsonb_build_object('id', r.run_id, 'workflow', w.name, 'tags', to_jsonb(r.tags), 'started_at', r.created_at) as run into v_run
+  from run r cross join lateral (select w.name from workflow w where w.workflow_id = r.workflow_id offset 0) as w
+  where r.run_id = p_run_id;
+  if p_names is null or cardinality(p_names) > 0 then
+    select coalesce(jsonb_object_agg(d.name, coalesce(t.output, 'null')) filter (where t.status in ('completed', 'failed')), '{}'),
+           coalesce(jsonb_object_agg(d.name, t.error) filter (where t.status = 'failed'), '{}')
+      into v_outputs, v_errors
+    from (
+      select d.name, d.task_no
+      from unnest(p_names) as n(name)
+      cross join lateral (select d.name, d.task_no from workflow_task d where d.name = n.name and d.version_id = v_run.version_id offset 0) as d
+      union all
+      select d.name, d.task_no from workflow_task d where d.version_id = v_run.version_id and p_names is null
+    ) as d
+    cross join lateral (select t.status, t.output, t.error from task t where t.run_id = p_run_id and t.task_no = d.task_no and t.item is null offset 0) as t;
+  end if;
+  return jsonb_build_object('input', v_run.input, 'run', v_run.run, 'tasks', v_outputs, 'errors', v_errors);
+end
+$$;
+comment on function fencepost_private.run_context(bigint, text[]) is 'What the expressions of a run see; only the named tasks'' outputs when names are given.';
+
+-- All that a path finds in a context, as an array. A path that cannot be evaluated finds nothing: `silent` covers most
+-- errors, the handler the rest (a date template that is none), so that no expression stops whoever moves its run.
+create function fencepost_private.found(p_path jsonpath, p_context jsonb)
+returns jsonb
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return jsonb_path_query_array_tz(p_context, p_path, silent => true);
+exception when others then
+  return '[]';
+end
+$$;
+comment on function fencepost_private.found(jsonpath, jsonb) is 'What a path finds in a context, as an array; empty also when it cannot be evaluated.';
+
+-- A predicate holds when it is true; a path that is no predicate holds when it finds something that is not false or null.
+create function fencepost_private.holds(p_path jsonpath, p_context jsonb)
+returns boolean
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return exists (select from jsonb_array_elements(found(p_path, p_context)) as f(value) where f.value not in ('false', 'null'));
+end
+$$;
+comment on function fencepost_private.holds(jsonpath, jsonb) is 'Whether a condition is true in a context.';
+
+-- Fills an input template: strings that start with $ are paths (null when they find nothing, an array when they find
+-- several), $$ begins a literal dollar, everything else stays.
+create function fencepost_private.filled(p_template jsonb, p_context jsonb)
+returns jsonb
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $body$
+declare
+  v_found jsonb;
+begin
+  case jsonb_typeof(p_template)
+    when 'string' then
+      if p_template #>> '{}' like '$$%' then
+        return to_jsonb(substr(p_template #>> '{}', 2));
+      elsif p_template #>> '{}' like '$%' then
+        v_found := found((p_template #>> '{}')::jsonpath, p_context);
+        return case jsonb_array_length(v_found) when 0 then 'null' when 1 then v_found -> 0 else v_found end;
+      end if;
+      return p_template;
+    when 'object' then
+      return (select coalesce(jsonb_object_agg(e.key, filled(e.value, p_context)), '{}') from jsonb_each(p_template) as e);
+    when 'array' then
+      return (select coalesce(jsonb_agg(filled(e.value, p_context) order by e.place), '[]') from jsonb_array_elements(p_template) with ordinality as e(value, place));
+    else
+      return p_template;
+  end case;
+end
+$body$;
+comment on function fencepost_private.filled(jsonb, jsonb) is 'An input template with its paths replaced by what they find in a context.';
+
+-- Fills what is the same for all items of a map, once: paths that read neither item nor index. What they found is
+-- written so that filled() leaves it as it is.
+create function fencepost_private.half_filled(p_template jsonb, p_context jsonb)
+returns jsonb
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $body$
+begin
+  case jsonb_typeof(p_template)
+    when 'string' then
+      if p_template #>> '{}' ~ '^\$($|[^$])' and not path_roots((p_template #>> '{}')::jsonpath) && '{item,index,*}' then
+        return literal(filled(p_template, p_context));
+      end if;
+      return p_template;
+    when 'object' then
+      return (select coalesce(jsonb_object_agg(e.key, half_filled(e.value, p_context)), '{}') from jsonb_each(p_template) as e);
+    when 'array' then
+      return (select coalesce(jsonb_agg(half_filled(e.value, p_context) order by e.place), '[]') from jsonb_array_elements(p_template) with ordinality as e(value, place));
+    else
+      return p_template;
+  end case;
+end
+$body$;
+comment on function fencepost_private.half_filled(jsonb, jsonb) is 'An input template with those paths replaced that do not read the item of a map.';
+
+-- A value as a template that gives it back: its strings that start with $ begin with one more.
+create function fencepost_private.literal(p_value jsonb)
+returns jsonb
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if position('"$' in p_value::text) = 0 then
+    return p_value;
+  end if;
+  case jsonb_typeof(p_value)
+    when 'string' then
+      return case when p_value #>> '{}' like '$%' then to_jsonb('$' || (p_value #>> '{}')) else p_value end;
+    when 'object' then
+      return (select jsonb_object_agg(e.key, literal(e.value)) from jsonb_each(p_value) as e);
+    when 'array' then
+      return (select jsonb_agg(literal(e.value) order by e.place) from jsonb_array_elements(p_value) with ordinality as e(value, place));
+    else
+      return p_value;
+  end case;
+end
+$$;
+comment on function fencepost_private.literal(jsonb) is 'A value as an input template that gives exactly that value.';
+
+-- What a path reads of its context: input, run, item, index, tasks.<name>, errors.<name> …; * where it may read
+-- anything (a bare $, a wildcard). Read from the path as the server prints it: keys quoted, no comments.
+create function fencepost_private.path_roots(p_path jsonpath)
+returns text[]
+language sql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+  select coalesce(array_agg(distinct case
+    when m[2] is null or m[2] in ('tasks', 'errors') and m[3] is null then '*'
+    when m[2] in ('tasks', 'errors') then m[2] || '.' || m[3]
+    else m[2] end), '{}')
+  from regexp_matches(p_path::text, '(\$)(?:\."((?:[^"\\]|\\.)*)"(?:\."((?:[^"\\]|\\.)*)")?)?|"(?:[^"\\]|\\.)*"', 'g') as m
+  where m[1] is not null
+$$;
+comment on function fencepost_private.path_roots(jsonpath) is 'What a path reads of its context; * where it may read anything.';
+
+-- The strings of an input template that are paths.
+create function fencepost_private.template_paths(p_template jsonb)
+returns setof text
+language sql
+immutable
+set search_path = fencepost_private, pg_temp
+as $body$
+  select s #>> '{}' from jsonb_path_query(p_template, 'strict $.** ? (@.type() == "string")') as s where s #>> '{}' ~ '^\$($|[^$])'
+$body$;
+comment on function fencepost_private.template_paths(jsonb) is 'The strings of an input template that are paths.';
+
+-- Which tasks' outputs and errors these paths read; null when that cannot be told.
+create function fencepost_private.tasks_read(p_paths text[])
+returns text[]
+language sql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+  select case when '*' = any (r.roots) then null
+              else array(select distinct substr(n, position('.' in n) + 1) from unnest(r.roots) as n where n ~ '^(tasks|errors)\.') end
+  from (select array(select unnest(path_roots(p::jsonpath)) from unnest(p_paths) as p) as roots) as r
+$$;
+comment on function fencepost_private.tasks_read(text[]) is 'Names of the tasks whose outputs or errors these paths read; null when they may read any.';
+--! EndIncluded workflows/expressions.sql
+--! Included workflows/schema.sql
+-- The part of JSON Schema that an input is checked with: type, enum, const, required, properties, additionalProperties,
+-- prefixItems, items, minimum, maximum, exclusiveMinimum, exclusiveMaximum, minLength, maxLength, minItems, maxItems,
+-- pattern. Other keywords are documentation.
+-- Returns the first problem with its place, or null.
+create function fencepost_private.schema_problem(p_schema jsonb, p_value jsonb, p_place text)
+returns text
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_type  text := jsonb_typeof(p_value);
+  v_found text;
+begin
+  if p_schema is null or p_schema = 'true' then
+    return null;
+  elsif p_schema = 'false' then
+    return format('%s is not allowed', p_place);
+  elsif p_schema ? 'type' and not exists (
+      select from jsonb_array_elements_text(case jsonb_typeof(p_schema -> 'type') when 'array' then p_schema -> 'type' else jsonb_build_array(p_schema -> 'type') end) as t(name)
+      where t.name = v_type or t.name = 'integer' and v_type = 'number' and (p_value #>> '{}')::numeric % 1 = 0) then
+    return format('%s must be of type %s, received %s', p_place, p_schema ->> 'type', v_type);
+  elsif p_schema ? 'enum' and not exists (select from jsonb_array_elements(p_schema -> 'enum') as e(value) where e.value = p_value) then
+    return format('%s must be one of %s, received %s', p_place, p_schema -> 'enum', left(p_value::text, 100));
+  elsif p_schema ? 'const' and p_schema -> 'const' <> p_value then
+    return format('%s must be %s, received %s', p_place, p_schema -> 'const', left(p_value::text, 100));
+  end if;
+  if v_type = 'number' and ((p_value #>> '{}')::numeric < (p_schema ->> 'minimum')::numeric or (p_value #>> '{}')::numeric > (p_schema ->> 'maximum')::numeric) then
+    return format('%s must be from %s to %s, received %s', p_place, coalesce(p_schema ->> 'minimum', 'any'), coalesce(p_schema ->> 'maximum', 'any'), p_value);
+  elsif v_type = 'number' and ((p_value #>> '{}')::numeric <= (p_schema ->> 'exclusiveMinimum')::numeric or (p_value #>> '{}')::numeric >= (p_schema ->> 'exclusiveMaximum')::numeric) then
+    return format('%s must be between %s and %s, and neither of them, received %s', p_place, coalesce(p_schema ->> 'exclusiveMinimum', 'any'), coalesce(p_schema ->> 'exclusiveMaximum', 'any'), p_value);
+  elsif v_type = 'string' and (length(p_value #>> '{}') < (p_schema ->> 'minLength')::numeric or length(p_value #>> '{}') > (p_schema ->> 'maxLength')::numeric) then
+    return format('%s has %s characters, outside %s to %s', p_place, length(p_value #>> '{}'), coalesce(p_schema ->> 'minLength', '0'), coalesce(p_schema ->> 'maxLength', 'any'));
+  elsif v_type = 'string' and p_schema ? 'pattern' and (p_value #>> '{}') !~ (p_schema ->> 'pattern') then
+    return format('%s must match %s', p_place, p_schema ->> 'pattern');
+  elsif v_type = 'array' then
+    if jsonb_array_length(p_value) < (p_schema ->> 'minItems')::numeric or jsonb_array_length(p_value) > (p_schema ->> 'maxItems')::numeric then
+      return format('%s has %s items, outside %s to %s', p_place, jsonb_array_length(p_value), coalesce(p_schema ->> 'minItems', '0'), coalesce(p_schema ->> 'maxItems', 'any'));
+    end if;
+    select s.problem into v_found
+    from jsonb_array_elements(p_value) with ordinality as e(value, place)
+    cross join lateral schema_problem(coalesce(p_schema -> 'prefixItems' -> (e.place::int - 1), p_schema -> 'items'), e.value, format('%s[%s]', p_place, e.place - 1)) as s(problem)
+    where s.problem is not null limit 1;
+    return v_found;
+  elsif v_type = 'object' then
+    select format('%s.%s is required', p_place, k) into v_found
+    from jsonb_array_elements_text(coalesce(p_schema -> 'required', '[]')) as k where not p_value ? k limit 1;
+    if v_found is null then
+      select s.problem into v_found
+      from jsonb_each(p_value) as e(key, value)
+      cross join lateral schema_problem(coalesce(p_schema -> 'properties' -> e.key, p_schema -> 'additionalProperties'), e.value, format('%s.%s', p_place, e.key)) as s(problem)
+      where s.problem is not null limit 1;
+    end if;
+    return v_found;
+  end if;
+  return null;
+end
+$$;
+comment on function fencepost_private.schema_problem(jsonb, jsonb, text) is 'The first way in which a value does not fit a JSON Schema, with its place; null when it fits.';
+
+-- Whether a schema is one, as far as the keywords go that are looked at: otherwise the first input would find out.
+-- Errors: JE008.
+create function fencepost_private.check_schema(p_schema jsonb, p_place text)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v       record;
+  v_types constant jsonb := '["object", "array", "string", "number", "integer", "boolean", "null"]';
+begin
+  if p_schema is null or jsonb_typeof(p_schema) = 'boolean' then
+    return;
+  elsif jsonb_typeof(p_schema) <> 'object' then
+    perform raise_error('JE008', 'a JSON Schema is an object or a boolean', format('at %s: received %s', p_place, left(p_schema::text, 200)), 'For example {"type": "string"}.');
+  end if;
+  for v in
+    select k.key, k.value, jsonb_typeof(k.value) as is_a,
+           case
+             when k.key = 'type' then 'the name of a type, or an array of them: ' || v_types::text
+             when k.key = 'enum' then 'an array'
+             when k.key = 'required' then 'an array of names'
+             when k.key = 'properties' then 'an object of schemas'
+             when k.key = 'prefixItems' then 'an array of schemas'
+             when k.key in ('minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum') then 'a number'
+             when k.key in ('minLength', 'maxLength', 'minItems', 'maxItems') then 'a whole number from 0 to 1000000000'
+             when k.key = 'pattern' then 'a regular expression'
+           end as must_be
+    from jsonb_each(p_schema) as k
+  loop
+    if (case
+         when v.key = 'type' then not case v.is_a when 'array' then v.value <@ v_types and v.value <> '[]' when 'string' then v_types @> v.value else false end
+         when v.key = 'enum' then v.is_a <> 'array'
+         when v.key = 'required' then v.is_a <> 'array' or v.value @? '$[*] ? (@.type() <> "string")'
+         when v.key = 'properties' then v.is_a <> 'object'
+         when v.key = 'prefixItems' then v.is_a <> 'array'
+         when v.key in ('minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum') then v.is_a <> 'number'
+         when v.key in ('minLength', 'maxLength', 'minItems', 'maxItems') then v.is_a <> 'number' or not v.value @? '$ ? (@ >= 0 && @ <= 1000000000 && @.floor() == @)'
+         when v.key = 'pattern' then v.is_a <> 'string' or not is_pattern(v.value #>> '{}')
+         else false
+       end) then
+      perform raise_error('JE008', format('%s of a JSON Schema must be %s', v.key, v.must_be), format('at %s.%s: received %s', p_place, v.key, left(v.value::text, 200)), 'See json-schema.org.');
+    end if;
+    if v.key = 'properties' then
+      perform check_schema(e.value, format('%s.properties.%s', p_place, e.key)) from jsonb_each(v.value) as e;
+    elsif v.key = 'prefixItems' then
+      perform check_schema(e.value, format('%s.prefixItems[%s]', p_place, e.place - 1)) from jsonb_array_elements(v.value) with ordinality as e(value, place);
+    elsif v.key in ('items', 'additionalProperties') then
+      perform check_schema(v.value, format('%s.%s', p_place, v.key));
+    end if;
+  end loop;
+end
+$$;
+comment on function fencepost_private.check_schema(jsonb, text) is 'Raises JE008 for the first keyword of a JSON Schema that has no meaning.';
+
+create function fencepost_private.is_pattern(p_text text)
+returns boolean
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return '' ~ p_text is not null;
+exception when data_exception then
+  return false;
+end
+$$;
+comment on function fencepost_private.is_pattern(text) is 'Whether a text is a regular expression.';
+--! EndIncluded workflows/schema.sql
+--! Included workflows/check_definition.sql
+-- Checks a definition, but for cycles (see task_order). The first problem raises JE008: what is wrong, where (as a
+-- path such as tasks.charge.after[1]) and what would be right.
+create function fencepost_private.check_definition(p_definition jsonb)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_count int;
+  v       record;
+begin
+  if p_definition is null or jsonb_typeof(p_definition) <> 'object' then
+    perform raise_error('JE008', 'a definition must be a JSON object', format('received %s', coalesce(jsonb_typeof(p_definition), 'null')), 'For example {"tasks": {"a": {"type": "t.a"}}}.');
+  end if;
+  if octet_length(p_definition::text) > 1048576 then
+    perform raise_error('JE008', 'a definition may have at most 1 MiB', format('received %s bytes', octet_length(p_definition::text)), 'Split it into child workflows, or map over data.');
+  end if;
+  perform check_keys(p_definition, array['tasks', 'input', 'on_failure', 'description'], '');
+  perform check_choice(p_definition, 'on_failure', array['fail', 'compensate'], '');
+  if jsonb_typeof(p_definition -> 'input') not in ('object', 'boolean') then
+    perform raise_error('JE008', 'input must be a JSON Schema', format('at input: received %s', jsonb_typeof(p_definition -> 'input')), 'An object such as {"type": "object", "required": ["amount"]}.');
+  end if;
+  perform check_schema(p_definition -> 'input', 'input');
+  if jsonb_typeof(p_definition -> 'tasks') is distinct from 'object' or p_definition -> 'tasks' = '{}' then
+    perform raise_error('JE008', 'a definition needs tasks', format('at tasks: received %s', coalesce((p_definition -> 'tasks')::text, 'nothing')), 'An object with a task for each name.');
+  end if;
+  select count(*) into v_count from jsonb_object_keys(p_definition -> 'tasks');
+  if v_count > 10000 then
+    perform raise_error('JE008', 'a definition may have at most 10000 tasks', format('at tasks: received %s', v_count), 'Use a map, or child workflows.');
+  end if;
+
+  for v in select t.name, t.spec, 'tasks.' || t.name as place from jsonb_each(p_definition -> 'tasks') as t(name, spec) loop
+    if v.name !~ '^[A-Za-z_][A-Za-z0-9_-]{0,99}$' then
+      perform raise_error('JE008', 'a task needs a name of letters, digits, _ and -', format('at tasks: received %s', quote_literal(left(v.name, 120))), 'Begin with a letter; at most 100 characters.');
+    end if;
+    perform check_task(v.spec, v.place, p_definition -> 'tasks');
+  end loop;
+
+  select c.name, a.parent, a.place - 1 as place, a.parent = c.name as is_self, s.spec is null as is_unknown, s.spec ->> 'kind' as kind into v
+  from jsonb_each(p_definition -> 'tasks') as c(name, spec)
+  cross join lateral jsonb_array_elements_text(coalesce(c.spec -> 'after', '[]')) with ordinality as a(parent, place)
+  left join lateral (select p_definition -> 'tasks' -> a.parent as spec) as s on true
+  where s.spec is null or a.parent = c.name
+  limit 1;
+  if found then
+    perform raise_error('JE008',
+      case when v.is_self then format('task %s waits for itself', v.name) else format('task %s waits for %s, which does not exist', v.name, quote_literal(v.parent)) end,
+      format('at tasks.%s.after[%s]: received %s', v.name, v.place, quote_literal(v.parent)),
+      coalesce(did_you_mean(v.parent, array(select k from jsonb_object_keys(p_definition -> 'tasks') as k where k <> v.name)), 'Name a task of this definition.'));
+  end if;
+  select c.name, a.parent into v
+  from jsonb_each(p_definition -> 'tasks') as c(name, spec)
+  cross join lateral jsonb_array_elements_text(coalesce(c.spec -> 'after', '[]')) as a(parent)
+  group by c.name, a.parent having count(*) > 1 limit 1;
+  if found then
+    perform raise_error('JE008', format('task %s waits twice for %s', v.name, v.parent), format('at tasks.%s.after', v.name), 'Name each parent once.');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_definition(jsonb) is 'Raises JE008 for the first problem of a workflow definition, naming its place.';
+
+-- One task of p_tasks. Errors: JE008.
+create function fencepost_private.check_task(p_spec jsonb, p_place text, p_tasks jsonb)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_kind   text;
+  v_common constant text[] := array['kind', 'after', 'when', 'description', 'on_failure'];
+  v_needed text;
+begin
+  if jsonb_typeof(p_spec) <> 'object' then
+    perform raise_error('JE008', 'a task must be a JSON object', format('at %s: received %s', p_place, jsonb_typeof(p_spec)), 'For example {"type": "email.send", "after": ["charge"]}.');
+  end if;
+  perform check_choice(p_spec, 'kind', array['job', 'approval', 'timer', 'signal', 'map', 'workflow'], p_place);
+  v_kind := coalesce(p_spec ->> 'kind', 'job');
+  perform check_keys(p_spec, v_common || case v_kind
+    when 'job' then array['type', 'input', 'retry', 'timeout', 'priority', 'compensate']
+    when 'approval' then array['expires_after', 'on_expiry', 'on_reject', 'reason']
+    when 'timer' then array['delay', 'until']
+    when 'signal' then array['signal', 'expires_after']
+    when 'map' then array['type', 'over', 'input', 'max_parallel', 'retry', 'timeout', 'priority']
+    else array['workflow', 'version', 'input'] end, p_place);
+  perform check_choice(p_spec, 'on_failure', array['fail', 'continue'], p_place);
+
+  v_needed := case v_kind when 'job' then 'type' when 'map' then 'type' when 'signal' then 'signal' when 'workflow' then 'workflow' end;
+  if v_needed is not null and coalesce(p_spec ->> v_needed, '') !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}$' then
+    perform raise_error('JE008', format('a task of kind %s needs a %s', v_kind, v_needed), format('at %s.%s: received %s', p_place, v_needed, coalesce(left((p_spec -> v_needed)::text, 200), 'nothing')),
+      'A name such as payment.charge.');
+  end if;
+  if p_spec ? 'compensate' and coalesce(p_spec ->> 'compensate', '') !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}$' then
+    perform raise_error('JE008', 'compensate names the type of the job that undoes the task', format('at %s.compensate: received %s', p_place, left((p_spec -> 'compensate')::text, 200)), 'A name such as payment.refund.');
+  end if;
+  if p_spec ? 'after' and (jsonb_typeof(p_spec -> 'after') <> 'array' or exists (select from jsonb_array_elements(p_spec -> 'after') as a where jsonb_typeof(a) <> 'string')) then
+    perform raise_error('JE008', 'after must be an array of task names', format('at %s.after: received %s', p_place, left((p_spec -> 'after')::text, 200)), 'For example ["validate"].');
+  end if;
+  if v_kind = 'map' and not p_spec ? 'over' then
+    perform raise_error('JE008', 'a map needs over', format('at %s.over: received nothing', p_place), 'A path to an array, such as $.tasks.reserve.parcels.');
+  end if;
+  if v_kind = 'timer' and (p_spec ? 'delay') = (p_spec ? 'until') then
+    perform raise_error('JE008', 'a timer needs either delay or until', format('at %s: received %s', p_place, case when p_spec ? 'delay' then 'both' else 'neither' end), 'delay is an interval, until a path to a time.');
+  end if;
+  if p_spec ? 'retry' then
+    if jsonb_typeof(p_spec -> 'retry') <> 'object' then
+      perform raise_error('JE008', 'retry must be a JSON object', format('at %s.retry: received %s', p_place, left((p_spec -> 'retry')::text, 200)), 'For example {"max_attempts": 3}.');
+    end if;
+    perform check_keys(p_spec -> 'retry', array['max_attempts'], p_place || '.retry');
+    perform check_number(p_spec -> 'retry', 'max_attempts', 1, 1000000, p_place || '.retry');
+  end if;
+  perform check_number(p_spec, 'priority', 0, 9, p_place), check_number(p_spec, 'max_parallel', 1, 1000000, p_place), check_number(p_spec, 'version', 1, 2147483647, p_place);
+  perform check_choice(p_spec, 'on_expiry', array['reject', 'approve', 'fail'], p_place), check_choice(p_spec, 'on_reject', array['fail', 'skip', 'continue'], p_place);
+  perform check_interval(p_spec, 'timeout', p_place), check_interval(p_spec, 'expires_after', p_place), check_interval(p_spec, 'delay', p_place);
+  if p_spec ? 'reason' and (jsonb_typeof(p_spec -> 'reason') <> 'string' or length(p_spec ->> 'reason') not between 1 and 1000) then
+    perform raise_error('JE008', 'reason must be a text of 1 to 1000 characters', format('at %s.reason: received %s', p_place, left((p_spec -> 'reason')::text, 200)), 'What the person who decides should know.');
+  end if;
+  perform check_path(p_spec, 'when', p_place, p_tasks), check_path(p_spec, 'over', p_place, p_tasks), check_path(p_spec, 'until', p_place, p_tasks);
+  perform check_template(p_spec -> 'input', p_place || '.input', p_tasks, v_kind = 'map');
+end
+$$;
+comment on function fencepost_private.check_task(jsonb, text, jsonb) is 'Raises JE008 for the first problem of a task in a definition.';
+
+create function fencepost_private.check_keys(p_object jsonb, p_known text[], p_place text)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_key text := (select k from jsonb_object_keys(p_object) as k where not k = any (p_known) limit 1);
+begin
+  if v_key is not null then
+    perform raise_error('JE008', format('unknown key %s', quote_literal(v_key)), format('at %s: received %s', coalesce(nullif(p_place, ''), 'the definition'), quote_literal(v_key)),
+      coalesce(did_you_mean(v_key, p_known), '') || 'Known keys: ' || array_to_string(p_known, ', ') || '.');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_keys(jsonb, text[], text) is 'Raises JE008 for a key that is not known.';
+
+create function fencepost_private.check_choice(p_object jsonb, p_key text, p_choices text[], p_place text)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_object ? p_key and not coalesce(p_object ->> p_key = any (p_choices), false) then
+    perform raise_error('JE008', format('%s must be one of %s', p_key, array_to_string(p_choices, ', ')), format('at %s: received %s', concat_ws('.', nullif(p_place, ''), p_key), left((p_object -> p_key)::text, 200)),
+      coalesce(did_you_mean(p_object ->> p_key, p_choices), format('Leave it out for %s.', p_choices[1])));
+  end if;
+end
+$$;
+comment on function fencepost_private.check_choice(jsonb, text, text[], text) is 'Raises JE008 for a value that is not one of the choices.';
+
+create function fencepost_private.check_number(p_object jsonb, p_key text, p_least int, p_most int, p_place text)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_object ? p_key and (jsonb_typeof(p_object -> p_key) <> 'number' or (p_object ->> p_key)::numeric % 1 <> 0
+      or (p_object ->> p_key)::numeric not between p_least and p_most) then
+    perform raise_error('JE008', format('%s must be a whole number from %s to %s', p_key, p_least, p_most), format('at %s.%s: received %s', p_place, p_key, left((p_object -> p_key)::text, 200)), format('For example %s, or leave it out.', p_least));
+  end if;
+end
+$$;
+comment on function fencepost_private.check_number(jsonb, text, int, int, text) is 'Raises JE008 for a value that is not a whole number in range.';
+
+create function fencepost_private.check_interval(p_object jsonb, p_key text, p_place text)
+returns void
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_object ? p_key then
+    begin
+      if jsonb_typeof(p_object -> p_key) = 'string' and (p_object ->> p_key)::interval > interval '0' and (p_object ->> p_key)::interval <= interval '100 years' then
+        return;
+      end if;
+    exception when data_exception then
+      null;
+    end;
+    perform raise_error('JE008', format('%s must be an interval longer than nothing, and of at most 100 years', p_key), format('at %s.%s: received %s', p_place, p_key, left((p_object -> p_key)::text, 200)), 'For example "3 days" or "90 seconds".');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_interval(jsonb, text, text) is 'Raises JE008 for a value that is not a positive interval.';
+
+create function fencepost_private.check_path(p_object jsonb, p_key text, p_place text, p_tasks jsonb)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if not p_object ? p_key then
+    return;
+  elsif jsonb_typeof(p_object -> p_key) <> 'string' then
+    perform raise_error('JE008', format('%s must be an SQL/JSON path in a string', p_key), format('at %s.%s: received %s', p_place, p_key, left((p_object -> p_key)::text, 200)), 'For example "$.input.amount > 1000".');
+  end if;
+  perform check_expression(p_object ->> p_key, p_key, format('%s.%s', p_place, p_key), p_tasks, false);
+end
+$$;
+comment on function fencepost_private.check_path(jsonb, text, text, jsonb) is 'Raises JE008 for a value that is not an SQL/JSON path over the context of a run.';
+
+-- Every string of an input template that starts with $ must be a path ($$ begins a literal dollar).
+create function fencepost_private.check_template(p_template jsonb, p_place text, p_tasks jsonb, p_of_item boolean)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $body$
+declare
+  v_path text;
+begin
+  for v_path in select t from template_paths(p_template) as t loop
+    perform check_expression(v_path, 'a string of the input', p_place, p_tasks, p_of_item);
+  end loop;
+end
+$body$;
+comment on function fencepost_private.check_template(jsonb, text, jsonb, boolean) is 'Raises JE008 for a string of an input template that looks like a path and is none.';
+
+-- A path must parse, have no variables, and read what there is: input, run, tasks and errors of this definition's
+-- tasks, and in the input of a map also item and index. Errors: JE008.
+create function fencepost_private.check_expression(p_path text, p_what text, p_place text, p_tasks jsonb, p_of_item boolean)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $body$
+declare
+  v_path jsonpath;
+  v_root text;
+begin
+  begin
+    v_path := p_path::jsonpath;
+  exception when others then
+    perform raise_error('JE008', format('%s is not a valid SQL/JSON path', p_what), format('at %s: received %s (%s)', p_place, quote_literal(left(p_path, 200)), sqlerrm),
+      'For example $.input.amount > 1000 or $.tasks.reserve.parcels. In an input, strings that start with $ are paths; write $$ for a literal dollar.');
+  end;
+  if regexp_replace(v_path::text, '"(?:[^"\\]|\\.)*"', '""', 'g') like '%$""%' then
+    perform raise_error('JE008', format('%s has a variable, and there are none', p_what), format('at %s: received %s', p_place, quote_literal(left(p_path, 200))),
+      'Begin with $.input, $.tasks or $.run. In an input, write $$ for a literal dollar.');
+  end if;
+  select r into v_root
+  from unnest(path_roots(v_path)) as r
+  where not (r in ('input', 'run', '*') or p_of_item and r in ('item', 'index') or r ~ '^(tasks|errors)\.' and p_tasks ? substr(r, position('.' in r) + 1))
+  limit 1;
+  if found then
+    perform raise_error('JE008', format('%s reads $.%s, which does not exist', p_what, v_root), format('at %s: received %s', p_place, quote_literal(left(p_path, 200))),
+      coalesce(did_you_mean(substr(v_root, position('.' in v_root) + 1), array(select k from jsonb_object_keys(p_tasks) as k where v_root ~ '^(tasks|errors)\.')),
+        'There are $.input, $.tasks.<name>, $.errors.<name> and $.run; in the input of a map also $.item and $.index.'));
+  end if;
+end
+$body$;
+comment on function fencepost_private.check_expression(text, text, text, jsonb, boolean) is 'Raises JE008 for a path that does not parse or reads what no run has.';
+--! EndIncluded workflows/check_definition.sql
+--! Included workflows/publish_workflow.sql
+-- Publishes a definition as the next version of a workflow, and returns the version. Publishing an equal definition
+-- again returns the version that has it and changes nothing. The definition is checked whole before anything is
+-- written: keys, kinds, names, references, cycles (named), paths, intervals, numbers, sizes.
+--
+-- Locks: the workflow's row, so that two publications get two numbers; runs are started meanwhile.
+-- Errors: JE003 (name), JE008 (definition; the message names the place).
+create function fencepost.publish_workflow(name text, definition jsonb)
+returns int
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_now      timestamptz := fencepost_private.now();
+  v_workflow record;
+  v_version  workflow_version;
+  v_order    int[];
+begin
+  if publish_workflow.name is null or publish_workflow.name !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}$' then
+    perform raise_error('JE003', 'a workflow needs a name such as order.fulfil', format('received name = %s', coalesce(quote_literal(left(publish_workflow.name, 250)), 'null')),
+      'Use 1 to 200 letters, digits and any of _ . : / - and start with a letter, digit or underscore.');
+  end if;
+  perform check_definition(publish_workflow.definition);
+  v_order := task_order(publish_workflow.definition);
+
+  insert into workflow (name, created_at) values (publish_workflow.name, v_now) on conflict do nothing;
+  select w.workflow_id, w.latest_version into v_workflow from workflow w where w.name = publish_workflow.name for no key update;
+  select v.* into v_version from workflow_version v
+  where v.workflow_id = v_workflow.workflow_id and v.checksum = md5(publish_workflow.definition::text);
+  if found then
+    return v_version.version;
+  end if;
+
+  insert into workflow_version (workflow_id, version, definition, checksum, tasks, compensates, created_at, created_by)
+  values (v_workflow.workflow_id, v_workflow.latest_version + 1, publish_workflow.definition, md5(publish_workflow.definition::text),
+          cardinality(v_order), publish_workflow.definition ->> 'on_failure' is not distinct from 'compensate', v_now, actor())
+  returning * into v_version;
+  perform store_tasks(v_version.version_id, publish_workflow.definition, v_order);
+  -- now, so that no run has to make a type or lane while others wait for the run
+  perform ensure_lane(n.type, n.priority)
+  from (
+    select d.type, coalesce(d.priority, 5) as priority from workflow_task d where d.version_id = v_version.version_id and d.type is not null
+    union
+    select d.compensate, coalesce(d.priority, 5) from workflow_task d where d.version_id = v_version.version_id and d.compensate is not null
+    order by 1, 2
+  ) as n;
+  update workflow w set latest_version = v_version.version where w.workflow_id = v_workflow.workflow_id;
+  return v_version.version;
+end
+$$;
+comment on function fencepost.publish_workflow(text, jsonb)
+  is 'Publishes a definition as the next version of a workflow and returns that; an equal one returns the version that has it. Raises JE003, JE008.';
+
+-- Takes a checked definition apart into workflow_task and workflow_edge, numbered in topological order.
+create function fencepost_private.store_tasks(p_version_id int, p_definition jsonb, p_order int[])
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+begin
+  with named as materialized (
+    select t.name, t.spec, t.place::int from jsonb_each(p_definition -> 'tasks') with ordinality as t(name, spec, place)
+  ), numbered as materialized (
+    select n.name, n.spec, o.task_no::int as task_no
+    from named n join unnest(p_order) with ordinality as o(place, task_no) on o.place = n.place
+  ), edges as materialized (
+    select distinct p.task_no as parent_no, c.task_no as child_no
+    from numbered c
+    cross join lateral jsonb_array_elements_text(coalesce(c.spec -> 'after', '[]')) as a(parent)
+    join numbered p on p.name = a.parent
+  ), stored_edges as (
+    insert into workflow_edge (version_id, parent_no, child_no) select p_version_id, e.parent_no, e.child_no from edges e
+  ), parents as (
+    select e.child_no, count(*)::int as n from edges e group by e.child_no
+  ), children as (
+    select e.parent_no, count(*)::int as n from edges e group by e.parent_no
+  )
+  insert into workflow_task (version_id, task_no, name, kind, parents, children, type, when_path, over_path, input, refers_to, continues, compensate,
+                             priority, max_attempts, timeout, expires_after, on_expiry, on_reject, reason, delay, until_path, signal, max_parallel, child, child_version)
+  select p_version_id, n.task_no, n.name, coalesce(n.spec ->> 'kind', 'job')::task_kind, coalesce(p.n, 0), coalesce(c.n, 0),
+         n.spec ->> 'type', (n.spec ->> 'when')::jsonpath, (n.spec ->> 'over')::jsonpath, n.spec -> 'input', tasks_read(array_remove(array[n.spec ->> 'when', n.spec ->> 'over', n.spec ->> 'until'], null) || array(select template_paths(n.spec -> 'input'))),
+         coalesce(n.spec ->> 'on_failure' = 'continue', false), n.spec ->> 'compensate',
+         (n.spec ->> 'priority')::numeric::int, (n.spec #>> '{retry,max_attempts}')::numeric::int, (n.spec ->> 'timeout')::interval,
+         (n.spec ->> 'expires_after')::interval, coalesce(n.spec ->> 'on_expiry', 'reject'), coalesce(n.spec ->> 'on_reject', 'fail'), n.spec ->> 'reason',
+         (n.spec ->> 'delay')::interval, (n.spec ->> 'until')::jsonpath, n.spec ->> 'signal', (n.spec ->> 'max_parallel')::numeric::int,
+         n.spec ->> 'workflow', (n.spec ->> 'version')::numeric::int
+  from numbered n
+  left join parents p on p.child_no = n.task_no
+  left join children c on c.parent_no = n.task_no
+  order by n.task_no;
+end
+$$;
+comment on function fencepost_private.store_tasks(int, jsonb, int[]) is 'Stores the tasks and edges of a checked definition in topological order.';
+
+-- Numbers the tasks so that parents come first: returns, in that order, their places in the definition.
+-- Errors: JE008 when there is a cycle, which is named.
+create function fencepost_private.task_order(p_definition jsonb)
+returns int[]
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_names  text[] := array(select t.name from jsonb_each(p_definition -> 'tasks') with ordinality as t(name, spec, place) order by t.place);
+  v_count  int := cardinality(v_names);
+  v_unmet  int[];
+  v_first  int[];          -- where the children of each task begin in v_child
+  v_child  int[];
+  v_queue  int[];
+  v_head   int := 1;
+  v_tail   int := 0;
+  v_task   int;
+  v_walk   text[] := '{}';
+begin
+  with edges as materialized (
+    select distinct p.place::int as parent, c.place::int as child
+    from jsonb_each(p_definition -> 'tasks') with ordinality as c(name, spec, place)
+    cross join lateral jsonb_array_elements_text(coalesce(c.spec -> 'after', '[]')) as a(parent)
+    join unnest(v_names) with ordinality as p(name, place) on p.name = a.parent
+  )
+  select array(select coalesce(e.n, 0)::int from generate_series(1, v_count) as g(place)
+               left join (select child, count(*) as n from edges group by child) as e on e.child = g.place order by g.place),
+         array(select e.child from edges e order by e.parent, e.child),
+         array(select 1 + coalesce(sum(coalesce(e.n, 0)) over (order by g.place rows between unbounded preceding and 1 preceding), 0)::int
+               from generate_series(1, v_count + 1) as g(place)
+               left join (select parent, count(*) as n from edges group by parent) as e on e.parent = g.place order by g.place)
+    into v_unmet, v_child, v_first;
+
+  v_queue := array_fill(0, array[v_count]);
+  for v_place in 1..v_count loop
+    if v_unmet[v_place] = 0 then
+      v_tail := v_tail + 1;
+      v_queue[v_tail] := v_place;
+    end if;
+  end loop;
+  while v_head <= v_tail loop
+    v_task := v_queue[v_head];
+    v_head := v_head + 1;
+    for v_edge in v_first[v_task]..v_first[v_task + 1] - 1 loop
+      v_unmet[v_child[v_edge]] := v_unmet[v_child[v_edge]] - 1;
+      if v_unmet[v_child[v_edge]] = 0 then
+        v_tail := v_tail + 1;
+        v_queue[v_tail] := v_child[v_edge];
+      end if;
+    end loop;
+  end loop;
+  if v_tail = v_count then
+    return v_queue;
+  end if;
+
+  -- what is left holds a cycle: walk from parent to parent until a task comes round again
+  select t.place into v_task from unnest(v_unmet) with ordinality as t(unmet, place) where t.unmet > 0 order by t.place limit 1;
+  while not v_names[v_task] = any (v_walk) loop
+    v_walk := v_names[v_task] || v_walk;
+    select p.place into v_task
+    from jsonb_array_elements_text(p_definition -> 'tasks' -> v_names[v_task] -> 'after') as a(parent)
+    join unnest(v_names, v_unmet) with ordinality as p(name, unmet, place) on p.name = a.parent and p.unmet > 0
+    limit 1;
+  end loop;
+  v_walk := v_names[v_task] || v_walk[1:array_position(v_walk, v_names[v_task])];
+  perform raise_error('JE008', format('tasks wait for each other in a cycle: %s', array_to_string(v_walk, ' -> ')),
+    format('tasks.%s.after', v_walk[array_upper(v_walk, 1)]), 'Take one of these references away.');
+  return null;   -- never reached
+end
+$$;
+comment on function fencepost_private.task_order(jsonb) is 'A topological order of a definition''s tasks, as places in it. Raises JE008 naming a cycle.';
+--! EndIncluded workflows/publish_workflow.sql
+--! Included workflows/advance.sql
+-- How runs move, set-wise, in the transaction of whatever moved them:
+--
+--   ends    tasks that end now, and how        ->  their children lose an unmet parent; maps start their next items
+--   starts  tasks whose parents have all ended ->  skipped, queued as a job, or waiting for something
+--
+-- Starting a task may end it at once (a condition is false, a signal is there already), so this goes round until nothing
+-- moves: at most as often as the graph is deep. Then the runs' numbers and status are settled, and child runs that
+-- ended end the task that started them, which goes round again.
+--
+-- Times are written and read in UTC, whoever's session it is.
+--
+-- Plans: these statements may be planned when their tables are empty, and are kept while they grow. What is looked up by
+-- key stands in a lateral subquery with OFFSET 0; what is updated by key is joined by `key = any (array[…])`. Either can
+-- only be an index scan, key by key: a plain join may as well read the whole table through an index, while it seems small.
+-- Locks: the caller holds the root runs; tasks are locked in id order, then jobs.
+create function fencepost_private.advance(p_ends fencepost_private.task_end[], p_starts bigint[], p_deltas fencepost_private.run_delta[], p_now timestamptz)
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set timezone = 'UTC'
+as $$
+declare
+  v_ends   task_end[] := coalesce(p_ends, '{}'::task_end[]);
+  v_starts bigint[] := coalesce(p_starts, '{}'::bigint[]);
+  v_deltas run_delta[] := coalesce(p_deltas, '{}'::run_delta[]);
+  v_ended  ended_task[];
+  v_more   record;
+begin
+  loop
+    while cardinality(v_ends) > 0 or cardinality(v_starts) > 0 loop
+      if cardinality(v_ends) > 0 then
+        v_ended := end_tasks(v_ends, p_now);
+        v_deltas := v_deltas || deltas_of(v_ended);
+        v_starts := v_starts || release_children(v_ended);
+        select c.ends, c.deltas into v_more from count_items(v_ended, p_now) as c;
+        v_ends := v_more.ends;
+        v_deltas := v_deltas || v_more.deltas;
+        if exists (select from unnest(v_ended) as e where e.kind = 'compensation' and e.status = 'completed') then
+          select u.ends, u.deltas into v_more from undo_runs(array(select distinct e.run_id from unnest(v_ended) as e where e.kind = 'compensation'), p_now) as u;
+          v_ends := v_ends || v_more.ends;
+          v_deltas := v_deltas || v_more.deltas;
+        end if;
+      end if;
+      if cardinality(v_starts) > 0 then
+        select s.ends, s.starts, s.deltas into v_more from start_tasks(v_starts, p_now) as s;
+        v_starts := v_more.starts;
+        v_ends := v_ends || v_more.ends;
+        v_deltas := v_deltas || v_more.deltas;
+      end if;
+    end loop;
+    exit when cardinality(v_deltas) = 0;
+    v_ends := settle_runs(v_deltas, p_now);
+    v_deltas := '{}';
+  end loop;
+end
+$$;
+comment on function fencepost_private.advance(fencepost_private.task_end[], bigint[], fencepost_private.run_delta[], timestamptz)
+  is 'Moves runs on: ends tasks, starts those that became ready, settles the runs. The caller holds the root runs.';
+
+-- Ends tasks that are still alive; others are passed over, so nothing ends twice.
+create function fencepost_private.end_tasks(p_ends fencepost_private.task_end[], p_now timestamptz)
+returns fencepost_private.ended_task[]
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_ended ended_task[];
+begin
+  with given as materialized (
+    select distinct on (e.task_id) e.task_id, e.status, e.output, e.error, t.status as was, t.released as was_released, t.kind, t.run_id, r.version_id, r.tenant, r.cancelled_at is not null as run_cancelled, d.continues, d.name
+    from unnest(p_ends) as e
+    cross join lateral (select t.* from task t where t.task_id = e.task_id offset 0) as t
+    cross join lateral (select r.* from run r where r.run_id = t.run_id offset 0) as r
+    cross join lateral (select d.* from workflow_task d where d.version_id = r.version_id and d.task_no = t.task_no offset 0) as d
+    where t.status in ('pending', 'queued', 'waiting')
+    order by e.task_id
+  ), changed as (
+    update task t
+    set status = g.status, output = g.output, error = g.error, finished_at = p_now, due_at = null, gate_id = null,
+        released = t.released or t.item is null and (g.status in ('completed', 'skipped') or g.status = 'failed' and g.continues)
+    from given g
+    where t.task_id = any (array[g.task_id])
+    returning t.task_id, t.run_id, g.version_id, t.task_no, t.kind, t.parent_task_id, g.was, t.status, t.released,
+              t.released and not g.was_released and not g.run_cancelled as releases, g.tenant, g.name, t.error
+  ), told as (
+    insert into event (xid, at, tenant, kind, run_id, task_id, data)
+    select xid(), p_now, c.tenant, 'task.skipped', c.run_id, c.task_id, jsonb_build_object('task', c.name, 'reason', c.error)
+    from changed c where c.status = 'skipped'
+  ), withdrawn as (
+    update approval a set status = 'withdrawn', decided_at = p_now
+    where a.approval_id = any (array(
+      select o.approval_id
+      from changed c cross join lateral (select a.approval_id, a.status from approval a where a.task_id = c.task_id offset 0) as o
+      where c.status in ('cancelled', 'failed') and o.status = 'pending'))
+  )
+  select array_agg(row(c.task_id, c.run_id, c.version_id, c.task_no, c.kind, c.parent_task_id, c.was, c.status, c.released, c.releases)::ended_task order by c.task_id)
+    into v_ended
+  from changed c;
+  return coalesce(v_ended, '{}'::ended_task[]);
+end
+$$;
+comment on function fencepost_private.end_tasks(fencepost_private.task_end[], timestamptz) is 'Ends tasks that are alive and returns them with what they were before.';
+
+-- What ended tasks change in the numbers of their runs. Items count only as queued: their map stands for them.
+create function fencepost_private.deltas_of(p_ended fencepost_private.ended_task[])
+returns fencepost_private.run_delta[]
+language sql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+  select coalesce(array_agg(d.delta), '{}')
+  from (
+    select row(e.run_id,
+      -count(*) filter (where e.was = 'pending' and e.kind not in ('item', 'compensation')),
+      -count(*) filter (where e.was = 'queued'),
+      -count(*) filter (where e.was = 'waiting'),
+      count(*) filter (where e.kind not in ('item', 'compensation') and (e.status in ('completed', 'skipped') or e.status = 'failed' and e.released)),
+      count(*) filter (where e.kind not in ('item', 'compensation') and e.status = 'failed' and not e.released),
+      count(*) filter (where e.kind not in ('item', 'compensation') and e.status = 'cancelled'),
+      -count(*) filter (where e.kind = 'compensation' and e.status = 'completed'),
+      count(*) filter (where e.kind = 'compensation' and e.status in ('failed', 'cancelled')))::run_delta as delta
+    from unnest(p_ended) as e
+    group by e.run_id
+  ) as d
+$$;
+comment on function fencepost_private.deltas_of(fencepost_private.ended_task[]) is 'What ended tasks change in the numbers of their runs.';
+
+-- Takes an unmet parent from the children of tasks that ended well. Returns the children that have none left.
+-- Locks: those children, in the order of runs and tasks. A statement of its own: it sees what others did before it.
+create function fencepost_private.release_children(p_ended fencepost_private.ended_task[])
+returns bigint[]
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_ready bigint[];
+begin
+  with hit as materialized (
+    select c.task_id, count(*)::int as met, (count(*) filter (where e.status = 'skipped'))::int as skipped
+    from unnest(p_ended) as e
+    cross join lateral (select w.child_no from workflow_edge w where w.version_id = e.version_id and w.parent_no = e.task_no offset 0) as w
+    cross join lateral (select t.task_id from task t where t.run_id = e.run_id and t.task_no = w.child_no and t.item is null offset 0) as c
+    where e.releases
+    group by c.task_id
+    order by c.task_id
+  ), met as (
+    update task t set unmet = t.unmet - h.met, skipped_parents = t.skipped_parents + h.skipped
+    from hit h
+    where t.task_id = any (array[h.task_id]) and t.status = 'pending'
+    returning t.task_id, t.unmet
+  )
+  select array_agg(m.task_id order by m.task_id) filter (where m.unmet = 0) into v_ready from met m;
+  return coalesce(v_ready, '{}'::bigint[]);
+end
+$$;
+comment on function fencepost_private.release_children(fencepost_private.ended_task[]) is 'Counts ended parents off their children and returns the children that have no unmet parent left.';
+--! EndIncluded workflows/advance.sql
+--! Included workflows/items.sql
+-- Maps: one job for each element of an array, at most max_parallel at once. The map's row counts its items once a
+-- batch, however many of them ended in it.
+
+create function fencepost_private.array_length_of(p_value jsonb)
+returns int
+language sql
+immutable
+return case jsonb_typeof(p_value) when 'array' then jsonb_array_length(p_value) end;
+comment on function fencepost_private.array_length_of(jsonb) is 'Number of elements of a JSON array; null for anything else.';
+
+create function fencepost_private.map_place(p_task_id bigint) returns text
+language sql immutable
+return 'map ' || p_task_id;
+comment on function fencepost_private.map_place(bigint) is 'What a parked item of this map waits for.';
+
+-- Starts the next items of these maps, as many as max_parallel leaves room for: first those that came back from the
+-- dead and were parked for room, then new ones.
+create function fencepost_private.start_items(p_map_ids bigint[], p_now timestamptz, out ends fencepost_private.task_end[], out deltas fencepost_private.run_delta[])
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_held bigint[];
+  v_due  due_task[];
+begin
+  ends := '{}';
+  deltas := '{}';
+  if cardinality(p_map_ids) = 0 then
+    return;
+  end if;
+  v_held := array(
+    select h.id from room_in(p_map_ids) as w
+    cross join lateral (select p.id from parked p where p.waits_for = w.place order by p.id limit w.room) as h
+    where w.held > 0 and w.room > 0);
+  if cardinality(v_held) > 0 then
+    perform unpark_jobs(v_held);
+  end if;
+
+  with room as materialized (
+    select m.task_id, m.run_id, m.items_started as first_item, least(m.items - m.items_started, w.room) as many,
+           r.tenant, d.type, coalesce(d.priority, r.priority, 5) as priority, d.max_attempts, d.timeout
+    from room_in(p_map_ids) as w
+    cross join lateral (select m.* from task m where m.task_id = w.task_id offset 0) as m
+    cross join lateral (select r.* from run r where r.run_id = m.run_id offset 0) as r
+    cross join lateral (select d.* from workflow_task d where d.version_id = r.version_id and d.task_no = m.task_no offset 0) as d
+    where w.room > 0 and m.items_started < m.items
+  ), moved as (
+    update task m set items_started = m.items_started + w.many from room w where m.task_id = any (array[w.task_id])
+  )
+  select array_agg(row(t.task_id, t.run_id, t.task_no, 'item', w.tenant, w.type, w.priority, w.max_attempts, w.timeout, t.input,
+                       false, null, null, null, null, null, null, null, null)::due_task order by t.task_id)
+    into v_due
+  from room w
+  cross join lateral (
+    select t.* from task t where t.parent_task_id = w.task_id and t.item >= w.first_item and t.item < w.first_item + w.many offset 0
+  ) as t;
+  if v_due is not null then
+    select q.ends, q.deltas into ends, deltas from queue_tasks(v_due, p_now) as q;
+  end if;
+end
+$$;
+comment on function fencepost_private.start_items(bigint[], timestamptz) is 'Enqueues the next items of these maps, within max_parallel.';
+
+-- For how many more items each of these maps has room, what its parked items wait for, and how many those are. Maps of
+-- runs that are paused, cancelled or compensating have none.
+create function fencepost_private.room_in(p_map_ids bigint[])
+returns table (task_id bigint, room int, place text, held int)
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+#variable_conflict use_column
+begin
+  return query
+  select m.task_id, coalesce(d.max_parallel, m.items) - (m.items_started - (m.items - m.items_open) - coalesce(h.n, 0)), h.place, coalesce(h.n, 0)
+  from unnest(p_map_ids) as i(task_id)
+  cross join lateral (select m.* from task m where m.task_id = i.task_id offset 0) as m
+  cross join lateral (select r.* from run r where r.run_id = m.run_id offset 0) as r
+  cross join lateral (select d.* from workflow_task d where d.version_id = r.version_id and d.task_no = m.task_no offset 0) as d
+  left join lateral (
+    select map_place(m.task_id) as place, count(*)::int as n from parked p where p.waits_for = map_place(m.task_id)
+  ) as h on d.max_parallel is not null
+  where m.status = 'waiting' and r.paused_at is null and r.cancelled_at is null and r.compensating_at is null;
+end
+$$;
+comment on function fencepost_private.room_in(bigint[]) is 'How many more items may run of each of these maps, and how many are parked for room.';
+
+-- Counts ended items on their maps, starts the next ones, and ends maps that have none left: completed with the outputs
+-- in order, or failed when an item did.
+create function fencepost_private.count_items(p_ended fencepost_private.ended_task[], p_now timestamptz, out ends fencepost_private.task_end[], out deltas fencepost_private.run_delta[])
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_maps bigint[];
+  v_done bigint[];
+  v_more record;
+begin
+  ends := '{}';
+  deltas := '{}';
+  with ended as materialized (
+    select e.parent_task_id as map_id, count(*)::int as n, (count(*) filter (where e.status <> 'completed'))::int as failed
+    from unnest(p_ended) as e where e.kind = 'item' group by e.parent_task_id order by e.parent_task_id
+  ), counted as (
+    update task m set items_open = m.items_open - e.n, items_failed = m.items_failed + e.failed
+    from ended e where m.task_id = any (array[e.map_id])
+    returning m.task_id, m.items_open
+  )
+  select array_agg(c.task_id) filter (where c.items_open > 0), array_agg(c.task_id) filter (where c.items_open = 0) into v_maps, v_done from counted c;
+  if v_maps is not null then
+    select i.ends, i.deltas into v_more from start_items(v_maps, p_now) as i;
+    ends := v_more.ends;
+    deltas := v_more.deltas;
+  end if;
+  if v_done is not null then
+    ends := ends || array(
+      select row(m.task_id, case when m.items_failed = 0 then 'completed' else 'failed' end,
+                 case when m.items_failed = 0 then (select jsonb_agg(coalesce(t.output, 'null') order by t.item) from task t where t.parent_task_id = m.task_id) end,
+                 case when m.items_failed > 0 then format('%s of %s items failed', m.items_failed, m.items) end)::task_end
+      from unnest(v_done) as d(task_id) cross join lateral (select m.* from task m where m.task_id = d.task_id offset 0) as m
+      order by m.task_id);
+  end if;
+end
+$$;
+comment on function fencepost_private.count_items(fencepost_private.ended_task[], timestamptz) is 'Counts ended items on their maps, starts further ones, and returns the maps that end.';
+--! EndIncluded workflows/items.sql
+--! Included workflows/start_tasks.sql
+-- Starts tasks whose parents have all ended: each is skipped, gets a job, or begins to wait. Those of runs that are
+-- paused, cancelled or compensating stay as they are. Returns the tasks that end at once, the first tasks of child runs,
+-- and what changes in the runs' numbers.
+--
+-- The join rule: a task is skipped when its condition is false, or when it has parents and all of them were skipped.
+create function fencepost_private.start_tasks(
+  p_task_ids bigint[], p_now timestamptz, out ends fencepost_private.task_end[], out starts bigint[], out deltas fencepost_private.run_delta[])
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_due   due_task[] := due_tasks(p_task_ids, p_now);
+  v_kinds task_kind[] := array(select distinct d.kind from unnest(v_due) as d where d.skip_reason is null);
+  v_more  record;
+begin
+  select coalesce(array_agg(row(d.task_id, 'skipped', null, d.skip_reason)::task_end), '{}') into ends
+  from unnest(v_due) as d where d.skip_reason is not null;
+  starts := '{}';
+  deltas := '{}';
+
+  if 'job' = any (v_kinds) then
+    select q.ends, q.deltas into v_more from queue_tasks(array(select d from unnest(v_due) as d where d.kind = 'job' and d.skip_reason is null), p_now) as q;
+    ends := ends || v_more.ends;
+    deltas := deltas || v_more.deltas;
+  end if;
+  if v_kinds && array['approval', 'timer', 'signal', 'map', 'workflow']::task_kind[] then
+    select w.ends, w.starts, w.deltas into v_more from await_tasks(array(select d from unnest(v_due) as d where d.kind <> 'job' and d.skip_reason is null), p_now) as w;
+    ends := ends || v_more.ends;
+    starts := v_more.starts;
+    deltas := deltas || v_more.deltas;
+  end if;
+end
+$$;
+comment on function fencepost_private.start_tasks(bigint[], timestamptz) is 'Starts tasks whose parents have ended; returns those that end at once, those of child runs, and what changes in the runs'' numbers.';
+
+-- A text as a time, or null when it is none.
+create function fencepost_private.try_time(p_text text)
+returns timestamptz
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return p_text::timestamptz;
+exception when data_exception then
+  return null;
+end
+$$;
+comment on function fencepost_private.try_time(text) is 'A text as a time; null when it is none.';
+
+-- Reads what the start of these tasks needs: conditions, payloads, times, items. Pending tasks without an unmet parent only.
+create function fencepost_private.due_tasks(p_task_ids bigint[], p_now timestamptz)
+returns fencepost_private.due_task[]
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_due due_task[];
+begin
+  with due as materialized (
+    select t.task_id, t.run_id, r.tenant, r.input as run_input, r.priority as run_priority, d.*,
+           d.parents > 0 and t.skipped_parents = d.parents as all_skipped
+    from unnest(p_task_ids) as i(task_id)
+    cross join lateral (select t.* from task t where t.task_id = i.task_id offset 0) as t
+    cross join lateral (select r.* from run r where r.run_id = t.run_id offset 0) as r
+    cross join lateral (select d.* from workflow_task d where d.version_id = r.version_id and d.task_no = t.task_no offset 0) as d
+    where t.status = 'pending' and t.unmet = 0 and t.item is null
+      and r.paused_at is null and r.cancelled_at is null and r.compensating_at is null
+  ), seen as materialized (
+    select d.*, c.context,
+           case when d.all_skipped then 'all its parents were skipped'
+                when d.when_path is not null and not holds(d.when_path, c.context) then format('its condition is false: %s', d.when_path) end as skip_reason
+    from due d
+    left join lateral (
+      select run_context(d.run_id, d.refers_to) as context
+      where not d.all_skipped and (d.when_path is not null or d.over_path is not null or d.until_path is not null or d.input is not null)
+    ) as c on true
+  )
+  select coalesce(array_agg(row(
+    s.task_id, s.run_id, s.task_no, s.kind, s.tenant, s.type, coalesce(s.priority, s.run_priority, 5), s.max_attempts, s.timeout,
+    case when s.skip_reason is not null or s.kind not in ('job', 'workflow') then null
+         when s.input is not null then filled(s.input, s.context)
+         else jsonb_build_object('input', s.run_input, 'tasks', parents.outputs) end,
+    s.compensate is not null,
+    s.skip_reason,
+    p_now + s.expires_after,
+    case when s.kind = 'timer' then coalesce(p_now + s.delay, try_time(found(s.until_path, s.context) ->> 0)) end,
+    s.signal,
+    case when s.kind = 'map' and s.skip_reason is null then found(s.over_path, s.context) -> 0 end,
+    case when s.kind = 'map' and s.skip_reason is null then half_filled(s.input, s.context) end,
+    s.child, s.child_version)::due_task order by s.task_id), '{}') into v_due
+  from seen s
+  left join lateral (
+    select coalesce(jsonb_object_agg(d.name, coalesce(p.output, 'null')) filter (where p.status in ('completed', 'failed')), '{}') as outputs
+    from (select e.parent_no from workflow_edge e where e.version_id = s.version_id and e.child_no = s.task_no offset 0) as e
+    cross join lateral (select t.status, t.output from task t where t.run_id = s.run_id and t.task_no = e.parent_no and t.item is null offset 0) as p
+    cross join lateral (select d.name from workflow_task d where d.version_id = s.version_id and d.task_no = e.parent_no offset 0) as d
+    where s.skip_reason is null and s.kind in ('job', 'workflow') and s.input is null
+  ) as parents on true;
+  return v_due;
+end
+$$;
+comment on function fencepost_private.due_tasks(bigint[], timestamptz) is 'What the start of these tasks needs, for those that may start now.';
+
+-- Gives tasks their jobs. A payload that its type refuses fails the task instead of whoever moved the run.
+create function fencepost_private.queue_tasks(p_due fencepost_private.due_task[], p_now timestamptz, out ends fencepost_private.task_end[], out deltas fencepost_private.run_delta[])
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_jobs new_job[];
+begin
+  -- a statement of its own: the next one must see the types and lanes that it makes
+  perform ensure_lane(n.type, n.priority) from (select distinct d.type, d.priority from unnest(p_due) as d order by d.type, d.priority) as n;
+  with checked as materialized (
+    select d.*, l.lane_id, l.type_id,
+           case when octet_length(d.payload::text) > t.max_payload_bytes then format('JE006: the payload for %s is too large: %s bytes of at most %s', d.type, octet_length(d.payload::text), t.max_payload_bytes)
+                when t.payload_check is not null and jsonb_path_match(d.payload, t.payload_check, silent => true) is not true
+                then format('JE006: the payload for %s fails the check of its type: %s', d.type, t.payload_check) end as refusal
+    from unnest(p_due) as d
+    join job_type t on t.type = d.type
+    join lane l on l.type_id = t.type_id and l.priority = d.priority and l.flow = 0
+  )
+  select array_agg(row(nextval('job_id_seq'), 1, c.type_id, c.lane_id, c.tenant, c.payload, null, null, c.max_attempts, c.timeout, null, c.run_id, c.task_id, null)::new_job order by c.task_id)
+           filter (where c.refusal is null),
+         coalesce(array_agg(row(c.task_id, 'failed', null, c.refusal)::task_end) filter (where c.refusal is not null), '{}')
+    into v_jobs, ends
+  from checked c;
+
+  perform enqueue_rows(coalesce(v_jobs, '{}'::new_job[]), p_now, p_trusted => true);
+  with queued as (
+    update task t set status = 'queued', job_id = j.id, ready_at = p_now
+    from unnest(v_jobs) as j
+    where t.task_id = any (array[j.task_id])
+    returning t.run_id, t.kind
+  )
+  select coalesce(array_agg(d.delta), '{}') into deltas
+  from (select row(q.run_id, -count(*) filter (where q.kind not in ('item', 'compensation')), count(*), 0, 0, 0, 0, 0, 0)::run_delta as delta
+        from queued q group by q.run_id) as d;
+  if exists (select from unnest(p_due) as d where d.keeps_input) then
+    update task t set input = d.payload from unnest(p_due) as d where d.keeps_input and t.task_id = any (array[d.task_id]);
+  end if;
+end
+$$;
+comment on function fencepost_private.queue_tasks(fencepost_private.due_task[], timestamptz) is 'Enqueues the jobs of these tasks; those whose payload is refused fail.';
+
+-- Lets approvals, timers, signals, maps and child workflows begin to wait. What is there already ends at once.
+create function fencepost_private.await_tasks(
+  p_due fencepost_private.due_task[], p_now timestamptz, out ends fencepost_private.task_end[], out starts bigint[], out deltas fencepost_private.run_delta[])
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_more  record;
+  v_child record;
+begin
+  with waiting as (
+    update task t
+    set status = 'waiting', ready_at = p_now, due_at = coalesce(d.due_at, d.expires_at),
+        items = array_length_of(d.items), items_started = 0, items_open = array_length_of(d.items), items_failed = 0
+    from unnest(p_due) as d
+    where t.task_id = any (array[d.task_id])
+    returning t.task_id, t.run_id
+  ), asked as (
+    insert into approval (run_id, task_id, reason, requested_at, requested_by, expires_at)
+    select d.run_id, d.task_id, coalesce(w.reason, w.name), p_now, 'workflow', d.expires_at
+    from unnest(p_due) as d
+    cross join lateral (select r.version_id from run r where r.run_id = d.run_id offset 0) as r
+    cross join lateral (select w.name, w.reason from workflow_task w where w.version_id = r.version_id and w.task_no = d.task_no offset 0) as w
+    where d.kind = 'approval'
+    order by d.task_id
+    returning approval_id, run_id, task_id, expires_at
+  ), told as (
+    insert into event (xid, at, tenant, kind, run_id, task_id, data)
+    select xid(), p_now, r.tenant, 'approval.requested', a.run_id, a.task_id, jsonb_strip_nulls(jsonb_build_object('approval_id', a.approval_id, 'expires_at', a.expires_at))
+    from asked a cross join lateral (select r.tenant from run r where r.run_id = a.run_id offset 0) as r
+  ), maps as materialized (
+    select d.task_id, d.run_id, d.task_no, d.items, d.template,
+           -- only for expressions that read the item and something else at once
+           case when exists (select from template_paths(d.template) as p where not path_roots(p::jsonpath) <@ '{item,index}') then run_context(d.run_id, null) else '{}' end as context
+    from unnest(p_due) as d
+    where d.kind = 'map' and jsonb_typeof(d.items) = 'array'
+  ), itemised as (
+    insert into task (run_id, task_no, kind, status, parent_task_id, item, input)
+    select m.run_id, m.task_no, 'item', 'pending', m.task_id, i.place - 1,
+           case when m.template is null then e.own else filled(m.template, m.context || e.own) end
+    from maps m
+    cross join lateral jsonb_array_elements(m.items) with ordinality as i(element, place)
+    cross join lateral (select jsonb_build_object('item', i.element, 'index', i.place - 1) as own) as e
+    order by m.task_id, i.place
+  )
+  select coalesce(array_agg(d.delta), '{}') into deltas
+  from (select row(w.run_id, -count(*), 0, count(*), 0, 0, 0, 0, 0)::run_delta as delta from waiting w group by w.run_id) as d;
+
+  select coalesce(array_agg(row(e.task_id, e.status, e.output, e.error)::task_end), '{}') into ends
+  from (
+    select d.task_id, 'completed' as status, to_jsonb(d.due_at) as output, null as error from unnest(p_due) as d where d.kind = 'timer' and d.due_at <= p_now
+    union all
+    select d.task_id, 'failed', null, 'until did not give a time' from unnest(p_due) as d where d.kind = 'timer' and d.due_at is null
+    union all
+    select d.task_id, 'failed', null, format('over did not give an array but %s', coalesce(jsonb_typeof(d.items), 'nothing'))
+    from unnest(p_due) as d where d.kind = 'map' and jsonb_typeof(d.items) is distinct from 'array'
+    union all
+    select d.task_id, 'completed', '[]'::jsonb, null from unnest(p_due) as d where d.kind = 'map' and d.items = '[]'
+    union all
+    select s.task_id, 'completed', s.payload, null
+    from take_signals(array(select d.task_id from unnest(p_due) as d where d.kind = 'signal')) as s
+  ) as e;
+
+  select i.ends, i.deltas into v_more from start_items(array(select d.task_id from unnest(p_due) as d where d.kind = 'map' and array_length_of(d.items) > 0), p_now) as i;
+  ends := ends || v_more.ends;
+  deltas := deltas || v_more.deltas;
+
+  starts := '{}';
+  for v_child in select d.task_id, d.run_id, d.payload, d.child, d.child_version from unnest(p_due) as d where d.kind = 'workflow' order by d.task_id loop
+    select c.failure, c.starts into v_more from start_child(v_child.task_id, v_child.run_id, v_child.child, v_child.child_version, v_child.payload, p_now) as c;
+    starts := starts || v_more.starts;
+    if v_more.failure is not null then
+      ends := ends || row(v_child.task_id, 'failed', null, v_more.failure)::task_end;
+    end if;
+  end loop;
+end
+$$;
+comment on function fencepost_private.await_tasks(fencepost_private.due_task[], timestamptz) is 'Lets tasks that are no jobs begin to wait; returns those that end at once, and the first tasks of child runs.';
+--! EndIncluded workflows/start_tasks.sql
+--! Included workflows/settle_runs.sql
+-- The one place that writes the status of a run, from its numbers. The first that holds:
+--   cancelled · compensated · failed (a compensation failed) · compensating · paused · failed (a task failed or was
+--   cancelled singly) · completed (all ended well) · waiting (nothing queued) · running
+-- Starts compensation when a failed run has nothing queued any more. Returns the ends of parent tasks whose child run
+-- ended: once nothing of it is queued, so that what its parent does next does not overtake it.
+create function fencepost_private.settle_runs(p_deltas fencepost_private.run_delta[], p_now timestamptz)
+returns fencepost_private.task_end[]
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_changed record;
+  v_ends    task_end[];
+  v_undo    record;
+begin
+  with delta as materialized (
+    select d.run_id, sum(d.pending) as pending, sum(d.queued) as queued, sum(d.waiting) as waiting, sum(d.ended_well) as ended_well,
+           sum(d.failed) as failed, sum(d.cancelled) as cancelled, sum(d.undoing) as undoing, sum(d.undo_failed) as undo_failed
+    from unnest(p_deltas) as d group by d.run_id order by d.run_id
+  ), summed as materialized (
+    select r.run_id, r.status as was, r.parent_task_id, r.tenant, v.compensates, r.cancelled_at, r.paused_at, r.compensating_at, r.finished_at,
+           r.pending + d.pending as pending, r.queued + d.queued as queued, r.waiting + d.waiting as waiting, r.ended_well + d.ended_well as ended_well,
+           r.failed + d.failed as failed, r.cancelled + d.cancelled as cancelled, r.undoing + d.undoing as undoing, r.undo_failed + d.undo_failed as undo_failed
+    from delta d
+    cross join lateral (select r.* from run r where r.run_id = d.run_id offset 0) as r
+    cross join lateral (select v.compensates from workflow_version v where v.version_id = r.version_id offset 0) as v
+  ), derived as materialized (
+    select s.*, run_status_of(s.cancelled_at, s.compensating_at, s.paused_at, s.pending::int, s.queued::int, s.waiting::int, s.failed::int, s.cancelled::int, s.undoing::int, s.undo_failed::int) as status
+    from summed s
+  ), written as (
+    update run r
+    set pending = d.pending, queued = d.queued, waiting = d.waiting, ended_well = d.ended_well, failed = d.failed, cancelled = d.cancelled,
+        undoing = d.undoing, undo_failed = d.undo_failed, status = d.status,
+        finished_at = case when d.status in ('completed', 'compensated') or d.status in ('failed', 'cancelled') and d.queued = 0 and (d.waiting = 0 or d.status = 'cancelled')
+                           then coalesce(r.finished_at, p_now) end
+    from derived d where r.run_id = any (array[d.run_id])
+    returning r.run_id, d.was, r.status, r.tenant, r.parent_task_id, r.queued, d.compensates and r.compensating_at is null and r.status = 'failed' and r.queued = 0 as must_undo
+  ), told as (
+    insert into event (xid, at, tenant, kind, run_id, task_id)
+    select xid(), p_now, w.tenant, ('run.' || w.status)::event_kind, w.run_id, w.parent_task_id
+    from written w
+    where w.status is distinct from w.was and w.status in ('completed', 'failed', 'cancelled', 'compensated')
+    order by w.run_id
+  )
+  select array_agg(w.run_id) filter (where w.must_undo) as undo,
+         array_agg(w.run_id) filter (where w.parent_task_id is not null and w.queued = 0 and w.status in ('completed', 'failed', 'cancelled', 'compensated') and not w.must_undo) as children
+    into v_changed
+  from written w;
+
+  v_ends := '{}';
+  if v_changed.undo is not null then
+    perform begin_compensation(u.run_id, p_now) from (select u from unnest(v_changed.undo) as u order by u desc) as u(run_id);   -- inner runs first
+  end if;
+  if v_changed.children is not null then
+    v_ends := array(
+      select row(r.parent_task_id, case r.status when 'completed' then 'completed' else 'failed' end,
+                 case when r.status = 'completed' then run_output(r.run_id) end,
+                 case when r.status <> 'completed' then format('child run %s ended as %s', r.run_id, r.status) end)::task_end
+      from run r where r.run_id = any (v_changed.children)
+      order by r.parent_task_id);
+    select u.ends, u.deltas into v_undo from undo_runs(waiting_to_undo(v_changed.children), p_now) as u;
+    if cardinality(v_undo.deltas) > 0 or cardinality(v_undo.ends) > 0 then
+      perform advance(v_undo.ends, null, v_undo.deltas, p_now);
+    end if;
+  end if;
+  return v_ends;
+end
+$$;
+comment on function fencepost_private.settle_runs(fencepost_private.run_delta[], timestamptz)
+  is 'Applies changes to the numbers of runs and derives their status; returns the ends of tasks whose child run ended.';
+
+create function fencepost_private.run_status_of(
+  p_cancelled_at timestamptz, p_compensating_at timestamptz, p_paused_at timestamptz, p_pending int, p_queued int, p_waiting int, p_failed int, p_cancelled int,
+  p_undoing int, p_undo_failed int)
+returns fencepost_private.run_status
+language sql
+immutable
+return (case
+  when p_cancelled_at is not null then 'cancelled'
+  when p_compensating_at is not null and p_undoing = 0 then 'compensated'
+  when p_compensating_at is not null and p_undo_failed > 0 then 'failed'
+  when p_compensating_at is not null then 'compensating'
+  when p_paused_at is not null then 'paused'
+  when p_failed + p_cancelled > 0 then 'failed'
+  when p_pending + p_queued + p_waiting = 0 then 'completed'
+  when p_queued = 0 then 'waiting'
+  else 'running' end)::fencepost_private.run_status;
+comment on function fencepost_private.run_status_of(timestamptz, timestamptz, timestamptz, int, int, int, int, int, int, int) is 'The status of a run, from its numbers: the first rule that holds.';
+
+-- The output of a run: the outputs of the tasks that no other waits for, by name.
+create function fencepost_private.run_output(p_run_id bigint)
+returns jsonb
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+  select coalesce(jsonb_object_agg(d.name, coalesce(t.output, 'null')), '{}')
+  from run r
+  join workflow_task d on d.version_id = r.version_id and d.children = 0
+  join task t on t.run_id = r.run_id and t.task_no = d.task_no and t.item is null and t.status = 'completed'
+  where r.run_id = p_run_id
+$$;
+comment on function fencepost_private.run_output(bigint) is 'Outputs of the last tasks of a run, by name.';
+--! EndIncluded workflows/settle_runs.sql
+--! Included workflows/compensate.sql
+-- Undoing. Once a failed run of a workflow with on_failure "compensate" has nothing queued, what still waits is cancelled
+-- and the completed tasks that name `compensate` are undone one after another, children before parents, each with the
+-- input and the output that it had. An undoing is a job like any other: retried, dead-lettered when it cannot be done
+-- (the run is then failed), and replayed from there.
+--
+-- Runs inside of it that are still alive are cancelled, but for those of workflows that undo themselves: what is alive in
+-- these is cancelled, so that they have failed and do so. The first undoing waits until the last of them has ended.
+create function fencepost_private.begin_compensation(p_run_id bigint, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v_inner bigint[];
+  v_more  record;
+begin
+  update run r set compensating_at = p_now, finished_at = null
+  where r.run_id = p_run_id and r.compensating_at is null and r.cancelled_at is null;
+  if not found then
+    return;      -- another run of its family had it cancelled meanwhile
+  end if;
+  with undo as (
+    insert into task (run_id, task_no, kind, status, parent_task_id, item)
+    select t.run_id, t.task_no, 'compensation', 'pending', t.task_id, 0
+    from task t
+    join run r on r.run_id = t.run_id
+    join workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no
+    where t.run_id = p_run_id and t.status = 'completed' and t.item is null and d.compensate is not null
+    returning task_id
+  )
+  update run r set undoing = (select count(*) from undo) where r.run_id = p_run_id;
+
+  perform advance(array(
+    select row(t.task_id, 'cancelled', null, 'the run is being compensated')::task_end
+    from task t where t.run_id = p_run_id and t.status in ('pending', 'waiting') and t.kind <> 'compensation' order by t.task_id), null, null, p_now);
+  with stopped as (
+    update run c
+    set cancelled_at = case when v.compensates then null else p_now end, paused_at = null, reason = 'the run around it is being compensated'
+    from workflow_version v
+    where c.run_id = any (run_family(p_run_id)) and c.run_id <> p_run_id and v.version_id = c.version_id
+      and c.finished_at is null and c.cancelled_at is null and c.compensating_at is null
+    returning c.run_id
+  )
+  select array_agg(s.run_id) into v_inner from stopped s;
+  if v_inner is not null then
+    perform stop_runs(v_inner, 'the run around it is being compensated', p_now);
+  end if;
+  select u.ends, u.deltas into v_more from undo_runs(array[p_run_id], p_now) as u;
+  perform advance(v_more.ends, null, v_more.deltas || row(p_run_id, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta, p_now);
+end
+$$;
+comment on function fencepost_private.begin_compensation(bigint, timestamptz) is 'Cancels what still waits in a failed run and starts to undo its completed tasks.';
+
+-- Enqueues, for each of these runs that is compensating, the undoing that is last in the topological order, unless one is
+-- queued already, one has failed, somebody holds the run, or a child run has not come to its end.
+create function fencepost_private.undo_runs(p_run_ids bigint[], p_now timestamptz, out ends fencepost_private.task_end[], out deltas fencepost_private.run_delta[])
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+begin
+  select q.ends, q.deltas into ends, deltas
+  from queue_tasks(array(
+    select row(u.task_id, u.run_id, u.task_no, 'compensation', r.tenant, d.compensate, coalesce(d.priority, r.priority, 5), null, null,
+               jsonb_build_object('task', d.name, 'input', t.input, 'output', t.output, 'run', jsonb_build_object('id', r.run_id, 'input', r.input)),
+               false, null, null, null, null, null, null, null, null)::due_task
+    from unnest(p_run_ids) as i(run_id)
+    join run r on r.run_id = i.run_id and r.compensating_at is not null and r.cancelled_at is null and r.paused_at is null and r.undoing > 0 and r.undo_failed = 0
+    cross join lateral (
+      select c.* from task c where c.run_id = r.run_id and c.kind = 'compensation' and c.status = 'pending' order by c.task_no desc limit 1
+    ) as u
+    join task t on t.task_id = u.parent_task_id
+    join workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no
+    where not exists (select from task q where q.run_id = r.run_id and q.kind = 'compensation' and q.status = 'queued')
+      and not exists (
+        select from run c
+        where c.root_run_id = r.root_run_id and c.root_run_id <> c.run_id and c.depth > r.depth and c.finished_at is null and c.run_id = any (run_family(r.run_id)))), p_now) as q;
+end
+$$;
+comment on function fencepost_private.undo_runs(bigint[], timestamptz) is 'Enqueues the next undoing of each of these runs; returns those whose payload is refused, and what changes in the runs'' numbers.';
+
+-- Runs around these child runs, which have ended, that wait for them before they undo what they did.
+create function fencepost_private.waiting_to_undo(p_run_ids bigint[])
+returns bigint[]
+language sql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+  with recursive around as (
+    select t.run_id from run c join task t on t.task_id = c.parent_task_id where c.run_id = any (p_run_ids)
+    union
+    select t.run_id from around a join run c on c.run_id = a.run_id join task t on t.task_id = c.parent_task_id
+  )
+  select coalesce(array_agg(r.run_id), '{}') from around a join run r on r.run_id = a.run_id where r.compensating_at is not null and r.undoing > 0
+$$;
+comment on function fencepost_private.waiting_to_undo(bigint[]) is 'Runs around these child runs that are compensating.';
+--! EndIncluded workflows/compensate.sql
+--! Included workflows/start_run.sql
+-- Starts a run of a workflow, in the caller's transaction, and returns its id.
+--   workflow         its name
+--   input            JSON for the run, checked against the definition's schema; default {}
+--   version          default the latest; the run stays on it for life
+--   idempotency_key  the same key for the same workflow and tenant gives the same run
+--   tags             words for finding it
+--   priority         of its jobs, unless a task says otherwise
+-- Locks: the new run; waits for a concurrent start under the same key.
+-- Errors: JE002 (workflow or version), JE003 (input, priority), JE005 (key used with another input).
+create function fencepost.start_run(workflow text, input jsonb default '{}', version int default null, idempotency_key text default null,
+                                    tags text[] default '{}', priority int default null, tenant text default null)
+returns bigint
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_now     timestamptz := fencepost_private.now();
+  v_tenant  text := coalesce(start_run.tenant, current_tenant());
+  v_input   jsonb := coalesce(start_run.input, '{}');
+  v_version record;
+  v_known   record;
+  v_id      bigint;
+  v_problem text;
+begin
+  v_version := find_version(start_run.workflow, start_run.version);
+  perform check_lane('run', coalesce(start_run.priority, 5)),
+          check_job_options(null, null, start_run.idempotency_key, null, null, null);
+  v_problem := schema_problem(v_version.definition -> 'input', v_input, 'input');
+  if v_problem is not null then
+    perform raise_error('JE003', format('the input does not fit the schema of %s version %s', start_run.workflow, v_version.version), v_problem, 'See the definition of the version.');
+  end if;
+
+  loop
+    v_id := (create_runs(v_version.workflow_id, v_version.version_id, v_tenant, array[v_input], start_run.idempotency_key, coalesce(start_run.tags, '{}'), start_run.priority, null, null, v_now))[1];
+    exit when v_id is not null;
+    select r.run_id, r.input into v_known from run r
+    where r.tenant = v_tenant and r.workflow_id = v_version.workflow_id and r.idempotency_key = start_run.idempotency_key;
+    if found and v_known.input is distinct from v_input then
+      perform raise_error('JE005', format('idempotency key %s was already used with another input', quote_literal(start_run.idempotency_key)), format('the key belongs to run %s', v_known.run_id),
+        'Send the same input to get the same run, or use another key.');
+    elsif found then
+      return v_known.run_id;
+    end if;
+  end loop;
+  perform start_roots(array[v_id], v_now);
+  return v_id;
+end
+$$;
+comment on function fencepost.start_run(text, jsonb, int, text, text[], int, text)
+  is 'Starts a run of a workflow in the caller''s transaction and returns its id; with a used idempotency key, the run that has it. Raises JE002, JE003, JE005.';
+
+-- A published version by workflow name and number (null: the latest). Errors: JE002.
+create function fencepost_private.find_version(p_workflow text, p_version int, out workflow_id int, out version_id int, out version int, out definition jsonb)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  select w.workflow_id, v.version_id, v.version, v.definition into workflow_id, version_id, version, definition
+  from workflow w
+  join workflow_version v on v.workflow_id = w.workflow_id and v.version = coalesce(p_version, w.latest_version)
+  where w.name = p_workflow;
+  if not found then
+    perform raise_error('JE002', format('workflow %s%s does not exist', coalesce(quote_literal(p_workflow), 'null'), coalesce(' version ' || p_version, '')), format('received workflow = %s, version = %s', coalesce(p_workflow, 'null'), coalesce(p_version::text, 'null')),
+      coalesce(did_you_mean(p_workflow, array(select w.name from workflow w where w.name <> p_workflow)), 'Publish it first with fencepost.publish_workflow().'));
+  end if;
+end
+$$;
+comment on function fencepost_private.find_version(text, int) is 'A published version of a workflow. Raises JE002.';
+
+-- Stores runs of one version, one for each input, and their tasks, all pending. Returns their ids in the order of the
+-- inputs; none when the idempotency key (for a single run only) is taken.
+create function fencepost_private.create_runs(
+  p_workflow_id int, p_version_id int, p_tenant text, p_inputs jsonb[], p_key text, p_tags text[], p_priority int, p_parent_task_id bigint, p_restarted_from bigint, p_now timestamptz)
+returns bigint[]
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+  v_outer record;
+  v_ids   bigint[];
+begin
+  select r.root_run_id, r.depth + 1 as depth into v_outer
+  from (select t.run_id from task t where t.task_id = p_parent_task_id offset 0) as t
+  cross join lateral (select r.root_run_id, r.depth from run r where r.run_id = t.run_id offset 0) as r;
+  with given as materialized (
+    select nextval('run_id_seq') as id, i.input, i.place from unnest(p_inputs) with ordinality as i(input, place)
+  ), stored as (
+    insert into run (run_id, root_run_id, depth, workflow_id, version_id, tenant, input, tags, priority, idempotency_key, parent_task_id, restarted_from, created_at, pending)
+    select g.id, coalesce(v_outer.root_run_id, g.id), coalesce(v_outer.depth, 0), p_workflow_id, p_version_id, p_tenant, g.input, p_tags, p_priority, p_key, p_parent_task_id, p_restarted_from, p_now, v.tasks
+    from given g cross join workflow_version v
+    where v.version_id = p_version_id
+    order by g.place
+    on conflict do nothing
+    returning run_id
+  ), listed as (
+    insert into task (run_id, task_no, kind, status, unmet)
+    select s.run_id, d.task_no, d.kind, 'pending', d.parents
+    from stored s cross join workflow_task d
+    where d.version_id = p_version_id
+    order by s.run_id, d.task_no
+  ), told as (
+    insert into event (xid, at, tenant, kind, run_id, task_id, actor, data)
+    select xid(), p_now, p_tenant, 'run.started', s.run_id, p_parent_task_id, actor(),
+           case when p_restarted_from is not null then jsonb_build_object('restarted_from', p_restarted_from) end
+    from stored s order by s.run_id
+  )
+  select array_agg(s.run_id order by s.run_id) into v_ids from stored s;
+  return coalesce(v_ids, '{}'::bigint[]);
+end
+$$;
+comment on function fencepost_private.create_runs(int, int, text, jsonb[], text, text[], int, bigint, bigint, timestamptz)
+  is 'Stores runs of one version with their tasks; returns none when the idempotency key is taken.';
+
+create function fencepost_private.start_roots(p_run_ids bigint[], p_now timestamptz)
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  perform advance(null, startable(p_run_ids), null, p_now);
+end
+$$;
+comment on function fencepost_private.start_roots(bigint[], timestamptz) is 'Starts the tasks of these runs that wait for no other.';
+
+create function fencepost_private.startable(p_run_ids bigint[])
+returns bigint[]
+language sql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+  select coalesce(array_agg(t.task_id order by t.task_id), '{}')
+  from task t
+  where t.run_id = any (p_run_ids) and t.status = 'pending' and t.unmet = 0 and t.item is null
+$$;
+comment on function fencepost_private.startable(bigint[]) is 'The pending tasks of these runs that wait for no other.';
+
+-- The run of a task of kind workflow: returns its first tasks, or why it cannot be (a missing workflow, an unfit input, a
+-- workflow that starts itself without end), which fails the task instead of whoever moved the run.
+create function fencepost_private.start_child(
+  p_task_id bigint, p_run_id bigint, p_workflow text, p_version int, p_input jsonb, p_now timestamptz, out failure text, out starts bigint[])
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v_version record;
+  v_outer   record;
+  v_id      bigint;
+begin
+  starts := '{}';
+  select r.tenant, r.priority, r.tags, r.depth into v_outer from run r where r.run_id = p_run_id;
+  select w.workflow_id, v.version_id, v.definition into v_version
+  from workflow w join workflow_version v on v.workflow_id = w.workflow_id and v.version = coalesce(p_version, w.latest_version)
+  where w.name = p_workflow;
+  failure := case
+    when not found then format('JE002: workflow %s%s does not exist', p_workflow, ' version ' || p_version)
+    when v_outer.depth >= 20 then 'JE003: child runs are nested at most 20 deep'
+    else 'JE003: ' || schema_problem(v_version.definition -> 'input', p_input, 'input') end;
+  if failure is not null then
+    return;
+  end if;
+  v_id := (create_runs(v_version.workflow_id, v_version.version_id, v_outer.tenant, array[p_input], null, v_outer.tags, v_outer.priority, p_task_id, null, p_now))[1];
+  update task t set child_run_id = v_id where t.task_id = p_task_id;
+  starts := startable(array[v_id]);
+end
+$$;
+comment on function fencepost_private.start_child(bigint, bigint, text, int, jsonb, timestamptz) is 'Makes the run that carries out a task of kind workflow; returns its first tasks, or why it cannot be.';
+--! EndIncluded workflows/start_run.sql
+--! Included workflows/start_runs.sql
+-- Starts many runs of one workflow, one for each input, all or nothing, the fast way. Returns their ids in that order.
+-- Errors: JE002, JE003 (the message names the place in the list, counted from 1).
+create function fencepost.start_runs(workflow text, inputs jsonb[], version int default null, tags text[] default '{}', priority int default null, tenant text default null)
+returns bigint[]
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_now     timestamptz := fencepost_private.now();
+  v_version record;
+  v_problem record;
+  v_ids     bigint[];
+begin
+  if start_runs.inputs is null or cardinality(start_runs.inputs) = 0 then
+    return '{}'::bigint[];
+  end if;
+  v_version := find_version(start_runs.workflow, start_runs.version);
+  perform check_lane('run', coalesce(start_runs.priority, 5));
+  if v_version.definition ? 'input' then
+    select i.place, s.problem into v_problem
+    from unnest(start_runs.inputs) with ordinality as i(input, place)
+    cross join lateral schema_problem(v_version.definition -> 'input', coalesce(i.input, '{}'), 'input') as s(problem)
+    where s.problem is not null limit 1;
+    if found then
+      perform raise_error('JE003', format('input %s of the list does not fit the schema of %s version %s', v_problem.place, start_runs.workflow, v_version.version), v_problem.problem, 'See the definition of the version.');
+    end if;
+  end if;
+  v_ids := create_runs(v_version.workflow_id, v_version.version_id, coalesce(start_runs.tenant, current_tenant()),
+    array(select coalesce(i.input, '{}') from unnest(start_runs.inputs) with ordinality as i(input, place) order by i.place),
+    null, coalesce(start_runs.tags, '{}'), start_runs.priority, null, null, v_now);
+  perform start_roots(v_ids, v_now);
+  return v_ids;
+end
+$$;
+comment on function fencepost.start_runs(text, jsonb[], int, text[], int, text) is 'Starts one run for each input, all or nothing, and returns their ids in that order. Raises JE002, JE003.';
+--! EndIncluded workflows/start_runs.sql
+--! Included workflows/approve.sql
+-- Decides an approval: approved. The decision becomes the output of an approval task; a gate opens.
+-- Locks: the root run, the approval. Errors: JE002; JE004 when it was decided before, or its run has ended.
+create function fencepost.approve(approval_id bigint, decided_by text default null, comment text default null, data jsonb default null)
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  perform decide(approve.approval_id, 'approved', coalesce(approve.decided_by, actor()), approve.comment, approve.data, fencepost_private.now());
+end
+$$;
+comment on function fencepost.approve(bigint, text, text, jsonb) is 'Approves: the run goes on. One decision only; a second raises JE004. Raises JE002.';
+
+-- One decision, by whomever: approved, rejected or expired.
+create function fencepost_private.decide(p_approval_id bigint, p_status fencepost_private.approval_status, p_by text, p_comment text, p_data jsonb, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set timezone = 'UTC'
+as $$
+declare
+  v      record;
+  v_good boolean;
+  v_why  text := format('%s by %s%s', p_status, p_by, ': ' || p_comment);
+begin
+  perform lock_roots(array(select a.run_id from approval a where a.approval_id = p_approval_id));
+  select a.approval_id, a.status, a.task_id, a.run_id, a.is_gate, r.tenant, t.status as task_status, t.job_id, d.on_expiry, d.on_reject, d.name into v
+  from approval a
+  join run r on r.run_id = a.run_id
+  join task t on t.task_id = a.task_id
+  join workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no
+  where a.approval_id = p_approval_id;
+  if not found then
+    perform raise_error('JE002', format('approval %s does not exist', coalesce(p_approval_id::text, 'null')), format('received approval_id = %s', coalesce(p_approval_id::text, 'null')), 'See fencepost.approvals.');
+  elsif v.status <> 'pending' then
+    perform raise_error('JE004', format('approval %s is %s already', p_approval_id, v.status), format('received the decision %s', p_status), 'A decision is made once.');
+  end if;
+
+  update approval a set status = p_status, decided_at = p_now, decided_by = p_by, comment = p_comment, data = p_data where a.approval_id = p_approval_id;
+  insert into event (xid, at, tenant, kind, run_id, task_id, actor, data)
+  values (xid(), p_now, v.tenant, 'approval.decided', v.run_id, v.task_id, p_by,
+          with_data(jsonb_build_object('approval_id', p_approval_id, 'task', v.name, 'decision', p_status, 'comment', p_comment), p_data));
+
+  v_good := p_status = 'approved' or p_status = 'expired' and v.on_expiry = 'approve';
+  if v.is_gate then
+    perform open_gate(v.task_id, v_good, v_why, p_now);
+  else
+    perform advance(array[row(v.task_id,
+      case when v_good then 'completed'
+           when p_status = 'expired' and v.on_expiry = 'fail' then 'failed'
+           when v.on_reject = 'skip' then 'skipped'
+           when v.on_reject = 'continue' then 'completed'
+           else 'failed' end,
+      with_data(jsonb_build_object('approved', v_good, 'decision', p_status, 'decided_by', p_by, 'comment', p_comment, 'decided_at', p_now), p_data),
+      case when not v_good then v_why end)::task_end], null, null, p_now);
+  end if;
+end
+$$;
+comment on function fencepost_private.decide(bigint, fencepost_private.approval_status, text, text, jsonb, timestamptz) is 'Writes a decision and moves its run on. Raises JE002, JE004.';
+
+-- A decision without what is not known, and with the data that came with it as it is.
+create function fencepost_private.with_data(p_decision jsonb, p_data jsonb)
+returns jsonb
+language sql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+  select jsonb_strip_nulls(p_decision) || case when p_data is null then '{}' else jsonb_build_object('data', p_data) end
+$$;
+comment on function fencepost_private.with_data(jsonb, jsonb) is 'A decision as JSON, with its data.';
+
+-- Lets the task behind a gate go on, or fails it.
+create function fencepost_private.open_gate(p_task_id bigint, p_good boolean, p_why text, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v record;
+begin
+  update task t set gate_id = null, unmet = case when t.status = 'pending' then t.unmet - 1 else t.unmet end
+  from run r
+  where t.task_id = p_task_id and r.run_id = t.run_id
+  returning t.task_id, t.status, t.unmet, t.job_id, r.paused_at into v;
+  if not p_good then
+    perform advance(array[row(p_task_id, 'failed', null, p_why)::task_end], null, null, p_now);
+    if v.status = 'queued' then
+      perform cancel_jobs(array[v.job_id], p_why, p_now);
+    end if;
+  elsif v.status = 'queued' and v.paused_at is null then
+    perform unpark_jobs(array[v.job_id]);
+  elsif v.status = 'pending' and v.unmet = 0 then
+    perform advance(null, array[p_task_id], null, p_now);
+  end if;
+end
+$$;
+comment on function fencepost_private.open_gate(bigint, boolean, text, timestamptz) is 'Opens or shuts the gate before a task.';
+--! EndIncluded workflows/approve.sql
+--! Included workflows/reject.sql
+-- Decides an approval: rejected. What that does to the run is told by on_reject of the task: fail (default), skip,
+-- continue; behind a gate the task fails.
+-- Locks: the root run, the approval. Errors: JE002; JE004 when it was decided before.
+create function fencepost.reject(approval_id bigint, decided_by text default null, comment text default null, data jsonb default null)
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  perform decide(reject.approval_id, 'rejected', coalesce(reject.decided_by, actor()), reject.comment, reject.data, fencepost_private.now());
+end
+$$;
+comment on function fencepost.reject(bigint, text, text, jsonb) is 'Rejects, with the consequence that the task''s on_reject names. One decision only; a second raises JE004. Raises JE002.';
+--! EndIncluded workflows/reject.sql
+--! Included workflows/request_approval.sql
+-- Puts a gate before a task that has not begun: it waits until somebody approves. Returns the approval's id.
+-- A rejected or expired gate fails the task. Items of maps and undoings have no gates of their own.
+-- Locks: the root run. Errors: JE002, JE003; JE004 when the task runs already, has ended, or has a gate.
+create function fencepost.request_approval(task_id bigint, reason text default null, expires_after interval default null)
+returns bigint
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := fencepost_private.now();
+  v     record;
+  v_id  bigint;
+begin
+  if request_approval.expires_after <= interval '0' or request_approval.expires_after > interval '100 years' then
+    perform raise_error('JE003', 'expires_after must be longer than nothing, and at most 100 years', format('received expires_after = %s', request_approval.expires_after), 'Leave it out to wait without an end.');
+  end if;
+  perform lock_roots(array(select t.run_id from task t where t.task_id = request_approval.task_id));
+  select t.task_id, t.run_id, t.kind, t.status, t.job_id, t.gate_id, r.tenant into v
+  from task t join run r on r.run_id = t.run_id where t.task_id = request_approval.task_id;
+  if not found then
+    perform raise_task_not_found(request_approval.task_id);
+  end if;
+  if v.kind in ('item', 'compensation') then
+    perform raise_error('JE004', format('task %s is an %s and has no gate of its own', v.task_id, case v.kind when 'item' then 'item of a map' else 'undoing' end),
+      format('received task_id = %s', v.task_id), 'Gate the map before it begins, or pause the run.');
+  end if;
+  if v.status not in ('pending', 'queued') or v.gate_id is not null
+     or v.status = 'queued' and park_jobs(array[v.job_id], 'approval') = 0 and not exists (select from parked p where p.id = v.job_id) then
+    perform raise_error('JE004', format('task %s %s: it cannot be gated', v.task_id, case when v.gate_id is not null then 'has a gate already' when v.status = 'queued' then 'is running' else 'is ' || v.status end),
+      format('received task_id = %s', v.task_id), 'Only tasks that are pending or queued, and not claimed yet, can be gated.');
+  end if;
+  insert into approval (run_id, task_id, is_gate, reason, requested_at, requested_by, expires_at)
+  values (v.run_id, v.task_id, true, request_approval.reason, v_now, actor(), v_now + request_approval.expires_after)
+  returning approval_id into v_id;
+  update task t set gate_id = v_id, unmet = case when t.status = 'pending' then t.unmet + 1 else t.unmet end where t.task_id = v.task_id;
+  insert into event (xid, at, tenant, kind, run_id, task_id, actor, data)
+  values (xid(), v_now, v.tenant, 'approval.requested', v.run_id, v.task_id, actor(), jsonb_strip_nulls(jsonb_build_object('approval_id', v_id, 'reason', request_approval.reason, 'gate', true)));
+  return v_id;
+end
+$$;
+comment on function fencepost.request_approval(bigint, text, interval) is 'Puts a gate before a task that has not begun and returns the approval''s id. Raises JE002, JE003, JE004.';
+
+create function fencepost_private.raise_task_not_found(p_task_id bigint)
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  perform raise_error('JE002', format('task %s does not exist', coalesce(p_task_id::text, 'null')), format('received task_id = %s', coalesce(p_task_id::text, 'null')), 'See fencepost.tasks.');
+end
+$$;
+comment on function fencepost_private.raise_task_not_found(bigint) is 'Raises JE002 for a task id.';
+--! EndIncluded workflows/request_approval.sql
+--! Included workflows/signal_run.sql
+-- Sends a signal to a run: the task that waits for it ends with the payload as its output. A signal that nobody waits for
+-- yet is kept, and taken when its task begins to wait. Each signal is taken once. Returns its id.
+-- Locks: the root run. Errors: JE002, JE003 (name); JE004 when the run has ended.
+create function fencepost.signal_run(run_id bigint, name text, payload jsonb default null)
+returns bigint
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := fencepost_private.now();
+  v_run record;
+  v_id  bigint;
+begin
+  if signal_run.name is null or length(signal_run.name) not between 1 and 200 then
+    perform raise_error('JE003', 'a signal needs a name of 1 to 200 characters', format('received %s', coalesce(left(quote_literal(signal_run.name), 100), 'null')), 'The name that a task of kind signal waits for.');
+  end if;
+  v_run := lock_run(signal_run.run_id);
+  if v_run.status in ('completed', 'cancelled', 'compensated', 'compensating') then
+    perform raise_error('JE004', format('run %s is %s and takes no signals', signal_run.run_id, v_run.status), format('received the signal %s', quote_literal(signal_run.name)), 'Signals are for runs that can still move.');
+  end if;
+  insert into signal (run_id, name, payload, received_at, sent_by)
+  values (signal_run.run_id, signal_run.name, signal_run.payload, v_now, actor())
+  returning signal_id into v_id;
+  insert into event (xid, at, tenant, kind, run_id, actor, data)
+  values (xid(), v_now, v_run.tenant, 'signal.received', signal_run.run_id, actor(), jsonb_build_object('signal', signal_run.name, 'signal_id', v_id));
+
+  perform advance(array(
+    select row(s.task_id, 'completed', s.payload, null)::task_end
+    from take_signals(array(
+      select t.task_id
+      from task t
+      join workflow_task d on d.version_id = v_run.version_id and d.task_no = t.task_no
+      where t.run_id = signal_run.run_id and t.kind = 'signal' and t.status = 'waiting' and d.signal = signal_run.name
+      order by t.task_no limit 1)) as s), null, null, v_now);
+  return v_id;
+end
+$$;
+comment on function fencepost.signal_run(bigint, text, jsonb) is 'Sends a signal to a run; it is kept until a task takes it. Returns its id. Raises JE002, JE003, JE004.';
+
+-- Gives each of these waiting tasks the oldest stored signal of its name, if there is one.
+create function fencepost_private.take_signals(p_task_ids bigint[])
+returns table (task_id bigint, payload jsonb)
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+#variable_conflict use_column
+begin
+  if cardinality(p_task_ids) = 0 then
+    return;
+  end if;
+  return query
+  with asking as materialized (
+    select t.task_id, t.run_id, d.signal, row_number() over (partition by t.run_id, d.signal order by t.task_no) as place
+    from unnest(p_task_ids) as i(task_id)
+    cross join lateral (select t.* from task t where t.task_id = i.task_id offset 0) as t
+    cross join lateral (select r.version_id from run r where r.run_id = t.run_id offset 0) as r
+    cross join lateral (select d.signal from workflow_task d where d.version_id = r.version_id and d.task_no = t.task_no offset 0) as d
+  ), stored as materialized (
+    select s.signal_id, s.run_id, s.name, s.payload, row_number() over (partition by s.run_id, s.name order by s.signal_id) as place
+    from (select distinct a.run_id, a.signal from asking a) as a
+    cross join lateral (select s.* from signal s where s.run_id = a.run_id and s.name = a.signal offset 0) as s
+    where s.task_id is null
+  )
+  update signal s set task_id = a.task_id
+  from asking a join stored o on o.run_id = a.run_id and o.name = a.signal and o.place = a.place
+  where s.signal_id = any (array[o.signal_id])
+  returning a.task_id, coalesce(o.payload, 'null');
+end
+$$;
+comment on function fencepost_private.take_signals(bigint[]) is 'Gives waiting tasks the oldest stored signals of their names.';
+
+-- Locks the root of a run and returns the run. Errors: JE002.
+create function fencepost_private.lock_run(p_run_id bigint)
+returns fencepost_private.run
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v_run run;
+begin
+  perform lock_roots(array[p_run_id]);
+  select r.* into v_run from run r where r.run_id = p_run_id;
+  if not found then
+    perform raise_error('JE002', format('run %s does not exist', coalesce(p_run_id::text, 'null')), format('received run_id = %s', coalesce(p_run_id::text, 'null')), 'See fencepost.runs.');
+  end if;
+  return v_run;
+end
+$$;
+comment on function fencepost_private.lock_run(bigint) is 'Locks the root of a run and returns the run. Raises JE002.';
+--! EndIncluded workflows/signal_run.sql
+--! Included workflows/pause_run.sql
+-- Holds a run, and its child runs: nothing of it is started any more. What runs now finishes; its jobs that wait are
+-- parked, and so is a retry that comes up meanwhile. Pausing twice changes nothing.
+-- Locks: the root run, then the jobs. Errors: JE002; JE004 when the run has ended.
+create function fencepost.pause_run(run_id bigint, reason text default null)
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_now  timestamptz := fencepost_private.now();
+  v_run  run := lock_run(pause_run.run_id);
+  v_runs bigint[];
+begin
+  if v_run.paused_at is not null then
+    return;
+  end if;
+  if v_run.status in ('completed', 'cancelled', 'compensated') then
+    perform raise_error('JE004', format('run %s is %s and cannot be paused', v_run.run_id, v_run.status), format('received run_id = %s', v_run.run_id), 'Only runs that can still move can be held.');
+  end if;
+  v_runs := run_family(v_run.run_id);
+  update run r set paused_at = v_now, reason = pause_run.reason
+  where r.run_id = any (v_runs) and r.paused_at is null and r.status not in ('completed', 'cancelled', 'compensated');
+  perform park_jobs(array(select t.job_id from task t where t.run_id = any (v_runs) and t.status = 'queued'), 'run');
+  insert into event (xid, at, tenant, kind, run_id, actor, data)
+  values (xid(), v_now, v_run.tenant, 'run.paused', v_run.run_id, actor(), case when pause_run.reason is not null then jsonb_build_object('reason', pause_run.reason) end);
+  perform advance(null, null, array(select row(r, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta from unnest(v_runs) as r), v_now);
+end
+$$;
+comment on function fencepost.pause_run(bigint, text) is 'Holds a run and its child runs; what runs now finishes. Raises JE002, JE004.';
+
+-- A run and all its child runs, outermost first.
+create function fencepost_private.run_family(p_run_id bigint)
+returns bigint[]
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+  with recursive kin as materialized (
+    select c.run_id, t.run_id as around
+    from run r
+    join run c on c.root_run_id = r.root_run_id and c.root_run_id <> c.run_id
+    join task t on t.task_id = c.parent_task_id
+    where r.run_id = p_run_id
+  ), family as (
+    select p_run_id as run_id
+    union all
+    select k.run_id from family f join kin k on k.around = f.run_id
+  )
+  select array_agg(f.run_id order by f.run_id) from family f
+$$;
+comment on function fencepost_private.run_family(bigint) is 'A run and all its child runs, in id order.';
+--! EndIncluded workflows/pause_run.sql
+--! Included workflows/resume_run.sql
+-- Lets a held run go on: parked jobs are ready again, and tasks whose parents ended meanwhile start.
+-- Locks: the root run, then the jobs. Errors: JE002; JE004 when it is not paused.
+create function fencepost.resume_run(run_id bigint)
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_now  timestamptz := fencepost_private.now();
+  v_run  run := lock_run(resume_run.run_id);
+  v_runs bigint[];
+  v_more record;
+begin
+  if v_run.paused_at is null then
+    perform raise_error('JE004', format('run %s is %s, not paused', v_run.run_id, v_run.status), format('received run_id = %s', v_run.run_id), 'Only a paused run can be resumed.');
+  end if;
+  v_runs := run_family(v_run.run_id);
+  update run r set paused_at = null, reason = null where r.run_id = any (v_runs);
+  perform unpark_jobs(array(
+    select p.id from task t join parked p on p.id = t.job_id
+    where t.run_id = any (v_runs) and t.status = 'queued' and t.gate_id is null and p.waits_for is distinct from map_place(t.parent_task_id)));
+  insert into event (xid, at, tenant, kind, run_id, actor) values (xid(), v_now, v_run.tenant, 'run.resumed', v_run.run_id, actor());
+  select i.ends || u.ends as ends, i.deltas || u.deltas as deltas into v_more
+  from start_items(array(select t.task_id from task t where t.run_id = any (v_runs) and t.kind = 'map' and t.status = 'waiting'), v_now) as i
+  cross join undo_runs(v_runs, v_now) as u;
+  perform advance(v_more.ends, startable(v_runs), v_more.deltas || array(select row(r, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta from unnest(v_runs) as r), v_now);
+end
+$$;
+comment on function fencepost.resume_run(bigint) is 'Lets a paused run and its child runs go on. Raises JE002, JE004.';
+--! EndIncluded workflows/resume_run.sql
+--! Included workflows/cancel_run.sql
+-- Cancels a run and its child runs: tasks that wait end at once, running handlers are told, nothing new starts.
+-- Cancelling twice changes nothing.
+-- Locks: the root run, then tasks and jobs. Errors: JE002; JE004 when the run has completed or was compensated.
+create function fencepost.cancel_run(run_id bigint, reason text default null)
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := fencepost_private.now();
+  v_run run := lock_run(cancel_run.run_id);
+begin
+  if v_run.status = 'cancelled' then
+    return;
+  end if;
+  if v_run.status in ('completed', 'compensated') then
+    perform raise_error('JE004', format('run %s is %s and cannot be cancelled', v_run.run_id, v_run.status), format('received run_id = %s', v_run.run_id), 'Only runs that can still move can be cancelled.');
+  end if;
+  perform cancel_runs(array[v_run.run_id], cancel_run.reason, v_now);
+end
+$$;
+comment on function fencepost.cancel_run(bigint, text) is 'Cancels a run and its child runs; running handlers are told. Raises JE002, JE004.';
+
+-- Cancels these runs and their children. The caller holds the roots.
+create function fencepost_private.cancel_runs(p_run_ids bigint[], p_reason text, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v_runs bigint[] := array(select distinct f from unnest(p_run_ids) as r cross join lateral unnest(run_family(r)) as f);
+begin
+  update run r set cancelled_at = p_now, paused_at = null, reason = p_reason
+  where r.run_id = any (v_runs) and r.status not in ('completed', 'cancelled', 'compensated');
+  perform stop_runs(v_runs, coalesce(p_reason, 'the run was cancelled'), p_now);
+end
+$$;
+comment on function fencepost_private.cancel_runs(bigint[], text, timestamptz) is 'Cancels these runs and their child runs.';
+
+-- Cancels whatever is alive in these runs: what waits ends, running handlers are told.
+create function fencepost_private.stop_runs(p_run_ids bigint[], p_why text, p_now timestamptz)
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v_jobs bigint[];
+begin
+  -- first what waits, so that a map or a parent does not end as failed because of what is cancelled inside of it
+  perform advance(
+    array(select row(t.task_id, 'cancelled', null, p_why)::task_end
+          from task t where t.run_id = any (p_run_ids) and t.status in ('pending', 'waiting') order by t.task_id),
+    null, array(select row(r, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta from unnest(p_run_ids) as r), p_now);
+
+  -- a job may move between the places while we look: look again, in new statements, until each has ended or was told
+  for v_try in 1..20 loop
+    v_jobs := array(
+      select t.job_id from task t
+      where t.run_id = any (p_run_ids) and t.status = 'queued' and not exists (select from lease l where l.id = t.job_id and l.cancel_requested_at is not null)
+      order by t.job_id);
+    exit when cardinality(v_jobs) = 0;
+    perform cancel_jobs(v_jobs, p_why, p_now);
+  end loop;
+end
+$$;
+comment on function fencepost_private.stop_runs(bigint[], text, timestamptz) is 'Cancels whatever is alive in these runs.';
+--! EndIncluded workflows/cancel_run.sql
+--! Included workflows/replay_task.sql
+-- Tries a failed task again: its dead letter is replayed, and its run goes on when it completes. A task whose child run
+-- failed replays what failed in there; a map replays its failed items.
+-- Locks: the root run. Errors: JE002; JE004 when it has not failed, or the run was cancelled or compensated.
+create function fencepost.replay_task(task_id bigint)
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_task task;
+begin
+  perform lock_roots(array(select t.run_id from task t where t.task_id = replay_task.task_id));
+  select t.* into v_task from task t where t.task_id = replay_task.task_id;
+  if not found then
+    perform raise_task_not_found(replay_task.task_id);
+  end if;
+  if replay_tasks(array[v_task.task_id]) = 0 then
+    perform raise_error('JE004', format('task %s is %s and has nothing to replay', v_task.task_id, v_task.status), format('received task_id = %s', v_task.task_id),
+      'Only a failed task whose job is dead-lettered can be replayed; an approval, timer or signal cannot: restart the run from it.');
+  end if;
+end
+$$;
+comment on function fencepost.replay_task(bigint) is 'Tries a failed task again; its run goes on when it completes. Raises JE002, JE004.';
+
+-- Replays the dead letters of these tasks, of the items of maps among them, and of what failed in their child runs.
+create function fencepost_private.replay_tasks(p_task_ids bigint[])
+returns int
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+begin
+  return replay_jobs(array(
+    with recursive failed as (
+      select t.task_id, t.job_id, t.child_run_id from task t where t.task_id = any (p_task_ids) and t.status = 'failed'
+      union
+      select i.task_id, i.job_id, i.child_run_id
+      from failed f
+      cross join lateral (
+        select t.task_id, t.job_id, t.child_run_id from task t where t.parent_task_id = f.task_id and t.kind = 'item' and t.status = 'failed'
+        union all
+        select t.task_id, t.job_id, t.child_run_id from task t where t.run_id = f.child_run_id and t.status = 'failed'
+      ) as i
+    )
+    select f.job_id from failed f join dead_letter z on z.id = f.job_id order by f.job_id));
+end
+$$;
+comment on function fencepost_private.replay_tasks(bigint[]) is 'Replays the dead letters behind these failed tasks; returns how many.';
+--! EndIncluded workflows/replay_task.sql
+--! Included workflows/retry_run.sql
+-- Tries every failed task of a run again. Returns how many dead letters were replayed.
+-- Locks: the root run. Errors: JE002; JE004 when nothing in it can be replayed.
+create function fencepost.retry_run(run_id bigint)
+returns int
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_run   run := lock_run(retry_run.run_id);
+  v_count int;
+begin
+  v_count := replay_tasks(array(select t.task_id from task t where t.run_id = v_run.run_id and t.status = 'failed'));
+  if v_count = 0 then
+    perform raise_error('JE004', format('run %s is %s and has no dead letter to replay', v_run.run_id, v_run.status), format('received run_id = %s', v_run.run_id),
+      'Use restart_run() to begin anew from a task.');
+  end if;
+  return v_count;
+end
+$$;
+comment on function fencepost.retry_run(bigint) is 'Replays every dead letter of a run and returns how many. Raises JE002, JE004.';
+--! EndIncluded workflows/retry_run.sql
+--! Included workflows/restart_run.sql
+-- Begins a new run of the same version that takes over from an old one what had ended well there: completed and skipped
+-- tasks, and failures that the run went over. Not from_task and what comes after it, nor what comes after a task that had
+-- not ended well: those are done again. Returns the new run, linked to the old, which is left as it is.
+-- Locks: the old root run. Errors: JE002 (run), JE003 (no such task).
+create function fencepost.restart_run(run_id bigint, from_task text default null)
+returns bigint
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_now  timestamptz := fencepost_private.now();
+  v_run  run := lock_run(restart_run.run_id);
+  v_from int;
+  v_redo int[];
+  v_id   bigint;
+begin
+  if restart_run.from_task is not null then
+    select d.task_no into v_from from workflow_task d where d.version_id = v_run.version_id and d.name = restart_run.from_task;
+    if not found then
+      perform raise_error('JE003', format('run %s has no task %s', v_run.run_id, quote_literal(restart_run.from_task)), format('received from_task = %s', quote_literal(restart_run.from_task)),
+        coalesce(did_you_mean(restart_run.from_task, array(select d.name from workflow_task d where d.version_id = v_run.version_id)), 'Name a task of its version.'));
+    end if;
+  end if;
+  v_redo := array(
+    with recursive redo as (
+      select t.task_no from task t
+      where t.run_id = v_run.run_id and t.item is null
+        and (t.task_no = v_from or not (t.status in ('completed', 'skipped') or t.status = 'failed' and t.released))
+      union
+      select e.child_no from redo r join workflow_edge e on e.version_id = v_run.version_id and e.parent_no = r.task_no
+    )
+    select r.task_no from redo r);
+
+  v_id := (create_runs(v_run.workflow_id, v_run.version_id, v_run.tenant, array[v_run.input], null, v_run.tags, v_run.priority, null, v_run.run_id, v_now))[1];
+  with taken as (
+    update task n
+    set status = o.status, input = o.input, output = o.output, error = o.error, released = true, ready_at = o.ready_at, finished_at = o.finished_at
+    from task o
+    where n.run_id = v_id and o.run_id = v_run.run_id and o.task_no = n.task_no and n.item is null and o.item is null and not o.task_no = any (v_redo)
+    returning n.task_no
+  )
+  update run r set pending = r.pending - n.n, ended_well = n.n from (select count(*) as n from taken) as n where r.run_id = v_id;
+  update task n set unmet = n.unmet - m.met, skipped_parents = m.skipped
+  from (
+    select e.child_no, count(*)::int as met, (count(*) filter (where t.status = 'skipped'))::int as skipped
+    from task t join workflow_edge e on e.version_id = v_run.version_id and e.parent_no = t.task_no
+    where t.run_id = v_id and t.released
+    group by e.child_no
+  ) as m
+  where n.run_id = v_id and n.task_no = m.child_no and n.status = 'pending' and n.item is null;
+  perform start_roots(array[v_id], v_now), advance(null, null, array[row(v_id, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta], v_now);
+  return v_id;
+end
+$$;
+comment on function fencepost.restart_run(bigint, text) is 'Begins a new run that takes over the outputs of an old one up to a task, and returns its id. Raises JE002, JE003.';
+--! EndIncluded workflows/restart_run.sql
+--! Included workflows/migrate_run.sql
+-- Moves a run to another version of its workflow. Tasks are matched by name. Those that have begun must exist there with
+-- the same kind and type; those that have not begun take the new definition, new ones are added, and ones that are gone
+-- are dropped, with the gates that were put before them. Returns a row for each task that changes; with dry_run nothing
+-- is done.
+-- Locks: the root run. Errors: JE002; JE004 when the run has ended or a task that has begun does not fit.
+create function fencepost.migrate_run(run_id bigint, to_version int, dry_run boolean default false)
+returns table (task text, change text)
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_now     timestamptz := fencepost_private.now();
+  v_run     run := lock_run(migrate_run.run_id);
+  v_version record;
+  v_bad     record;
+begin
+  select f.version_id, f.version, f.definition -> 'tasks' as tasks into v_version from workflow w cross join lateral find_version(w.name, migrate_run.to_version) as f where w.workflow_id = v_run.workflow_id;
+  if v_run.status in ('completed', 'cancelled', 'compensating', 'compensated') or v_run.compensating_at is not null then
+    perform raise_error('JE004', format('run %s is %s and cannot change its version', v_run.run_id, v_run.status), format('received run_id = %s', v_run.run_id), 'Use restart_run() or start a new run.');
+  end if;
+  select o.name, t.status, n.name is null as is_gone into v_bad
+  from task t
+  join workflow_task o on o.version_id = v_run.version_id and o.task_no = t.task_no
+  left join workflow_task n on n.version_id = v_version.version_id and n.name = o.name
+  where t.run_id = v_run.run_id and t.item is null and t.status <> 'pending'
+    and (n.name is null or n.kind <> o.kind or n.type is distinct from o.type)
+  limit 1;
+  if found then
+    perform raise_error('JE004', format('task %s is %s and %s in version %s', v_bad.name, v_bad.status, case when v_bad.is_gone then 'does not exist' else 'is another kind of task' end, migrate_run.to_version),
+      format('run %s', v_run.run_id), 'Tasks that have begun must exist in the new version with the same kind and type.');
+  end if;
+
+  return query
+  select coalesce(n.name, o.name), case when o.name is null then 'added' when n.name is null then 'dropped' else 'changed' end
+  from (select t.key as name, t.value as spec from workflow_version v cross join lateral jsonb_each(v.definition -> 'tasks') as t where v.version_id = v_run.version_id) as o
+  full join (select t.key as name, t.value as spec from jsonb_each(v_version.tasks) as t) as n on n.name = o.name
+  where n.spec is distinct from o.spec
+  order by 1;
+  if migrate_run.dry_run or v_version.version_id = v_run.version_id then
+    return;
+  end if;
+
+  with dropped as (
+    delete from task t
+    where t.run_id = v_run.run_id and t.status = 'pending' and t.item is null
+      and not exists (select from workflow_task o join workflow_task n on n.version_id = v_version.version_id and n.name = o.name
+                      where o.version_id = v_run.version_id and o.task_no = t.task_no)
+    returning t.task_id
+  )
+  delete from approval a using dropped d where a.task_id = d.task_id;
+  -- numbers change place: move them out of the way first, so that the unique index holds at every row
+  update task t set task_no = -n.task_no - 1
+  from workflow_task o join workflow_task n on n.version_id = v_version.version_id and n.name = o.name
+  where t.run_id = v_run.run_id and o.version_id = v_run.version_id and o.task_no = t.task_no;
+  update task t set task_no = -t.task_no - 1 where t.run_id = v_run.run_id and t.task_no < 0;
+  update task t set kind = d.kind from workflow_task d
+  where t.run_id = v_run.run_id and t.item is null and t.status = 'pending' and d.version_id = v_version.version_id and d.task_no = t.task_no;
+  insert into task (run_id, task_no, kind, status)
+  select v_run.run_id, d.task_no, d.kind, 'pending' from workflow_task d
+  where d.version_id = v_version.version_id and not exists (select from task t where t.run_id = v_run.run_id and t.task_no = d.task_no and t.item is null)
+  order by d.task_no;
+  update task t
+  set unmet = m.unmet + case when t.gate_id is null then 0 else 1 end, skipped_parents = m.skipped
+  from workflow_task d
+  cross join lateral (
+    select count(*) filter (where not p.released)::int as unmet, count(*) filter (where p.status = 'skipped')::int as skipped
+    from workflow_edge e join task p on p.run_id = v_run.run_id and p.task_no = e.parent_no and p.item is null
+    where e.version_id = v_version.version_id and e.child_no = d.task_no
+  ) as m
+  where t.run_id = v_run.run_id and t.item is null and t.status = 'pending' and d.version_id = v_version.version_id and d.task_no = t.task_no;
+  update run r set version_id = v_version.version_id, migrated_at = v_now, pending = (select count(*) from task t where t.run_id = v_run.run_id and t.status = 'pending' and t.item is null)
+  where r.run_id = v_run.run_id;
+  insert into event (xid, at, tenant, kind, run_id, actor, data)
+  select xid(), v_now, v_run.tenant, 'run.migrated', v_run.run_id, actor(), jsonb_build_object('from', o.version, 'to', v_version.version)
+  from workflow_version o where o.version_id = v_run.version_id;
+  perform start_roots(array[v_run.run_id], v_now), advance(null, null, array[row(v_run.run_id, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta], v_now);
+end
+$$;
+comment on function fencepost.migrate_run(bigint, int, boolean) is 'Moves a run to another version of its workflow and returns what changes; dry_run only looks. Raises JE002, JE004.';
+--! EndIncluded workflows/migrate_run.sql
+--! Included workflows/settle_due.sql
+-- Timers that fire, approvals and signals that expire. A step of maintain(); at most p_limit of each. In a paused run
+-- nothing fires or expires. Runs that somebody holds are passed over until the next pass.
+-- Locks: root runs, SKIP LOCKED.
+create function fencepost_private.settle_due_runs(p_limit int default 500, p_now timestamptz default fencepost_private.now())
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set timezone = 'UTC'
+as $$
+declare
+  v_due   bigint[];
+  v_roots bigint[];
+  v_count bigint := 0;
+  v       record;
+begin
+  v_due := array(
+    select t.run_id from task t join run r on r.run_id = t.run_id
+    where t.due_at <= p_now and r.paused_at is null order by t.due_at limit p_limit) || array(
+    select a.run_id from approval a join run r on r.run_id = a.run_id
+    where a.status = 'pending' and a.is_gate and a.expires_at <= p_now and r.paused_at is null order by a.expires_at limit p_limit);
+  if cardinality(v_due) = 0 then
+    return 0;
+  end if;
+  v_roots := array(
+    select r.run_id from run r
+    where r.run_id = any (array(select distinct c.root_run_id from run c where c.run_id = any (v_due)))
+    order by r.run_id for no key update skip locked);
+
+  -- under the locks, in new statements
+  for v in
+    select a.approval_id
+    from approval a join run r on r.run_id = a.run_id
+    where a.status = 'pending' and a.expires_at <= p_now and a.run_id = any (v_due) and r.root_run_id = any (v_roots) and r.paused_at is null
+    order by a.approval_id
+  loop
+    -- one that expired may have ended the task of the next
+    continue when not exists (select from approval a where a.approval_id = v.approval_id and a.status = 'pending');
+    perform decide(v.approval_id, 'expired', 'the clock', null, null, p_now);
+    v_count := v_count + 1;
+  end loop;
+  select array_agg(row(t.task_id, case when t.kind = 'timer' then 'completed' else 'failed' end,
+                       case when t.kind = 'timer' then to_jsonb(t.due_at) end,
+                       case when t.kind <> 'timer' then 'it was waited for in vain' end)::task_end order by t.task_id) as ends, count(*) as n
+    into v
+  from task t join run r on r.run_id = t.run_id
+  where t.due_at <= p_now and t.status = 'waiting' and t.kind in ('timer', 'signal') and t.run_id = any (v_due) and r.root_run_id = any (v_roots) and r.paused_at is null;
+  perform advance(v.ends, null, null, p_now);
+  return v_count + v.n;
+end
+$$;
+comment on function fencepost_private.settle_due_runs(int, timestamptz) is 'Fires timers and lets approvals and signals expire, at most p_limit of each. Returns how many.';
+--! EndIncluded workflows/settle_due.sql
+--! Included workflows/explain_task.sql
+-- Why a task is not running now, and what would let it go on. A row for each reason.
+-- Errors: JE002.
+create function fencepost.explain_task(run_id bigint, task text)
+returns table (reason text, detail text, release text)
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  v record;
+begin
+  select t.*, r.status as run_status, r.paused_at, r.version_id, r.reason as run_reason into v
+  from run r
+  join workflow_task d on d.version_id = r.version_id and d.name = explain_task.task
+  join task t on t.run_id = r.run_id and t.task_no = d.task_no and t.item is null
+  where r.run_id = explain_task.run_id;
+  if not found then
+    perform raise_error('JE002', format('run %s has no task %s', coalesce(explain_task.run_id::text, 'null'), coalesce(quote_literal(explain_task.task), 'null')),
+      format('received run_id = %s, task = %s', coalesce(explain_task.run_id::text, 'null'), coalesce(explain_task.task, 'null')), 'See fencepost.tasks.');
+  end if;
+
+  if v.status in ('completed', 'skipped', 'cancelled', 'failed') then
+    return query select 'it is ' || v.status, coalesce(v.error, 'since ' || v.finished_at),
+      case v.status when 'failed' then format('select fencepost.replay_task(%s)', v.task_id) else null end;
+    return;
+  end if;
+  if v.paused_at is not null then
+    return query select 'its run is paused'::text, 'since ' || v.paused_at || coalesce(': ' || v.run_reason, ''), format('select fencepost.resume_run(%s)', v.run_id);
+  end if;
+  if v.gate_id is not null then
+    return query select 'somebody must approve it first'::text, coalesce(a.reason, 'requested by ' || a.requested_by), format('select fencepost.approve(%s)', a.approval_id)
+    from approval a where a.approval_id = v.gate_id;
+  end if;
+  if v.status = 'pending' then
+    return query
+    select 'it waits for ' || pd.name, 'which is ' || p.status || coalesce(': ' || p.error, ''),
+           case p.status when 'failed' then format('select fencepost.replay_task(%s)', p.task_id) else format('select * from fencepost.explain_task(%s, %L)', v.run_id, pd.name) end
+    from workflow_edge e
+    join workflow_task pd on pd.version_id = e.version_id and pd.task_no = e.parent_no
+    join task p on p.run_id = v.run_id and p.task_no = e.parent_no and p.item is null
+    where e.version_id = v.version_id and e.child_no = v.task_no and not p.released
+    order by e.parent_no;
+  elsif v.status = 'waiting' then
+    return query
+    select case v.kind when 'approval' then 'it waits for a decision' when 'timer' then 'it waits for a time' when 'signal' then 'it waits for the signal ' || d.signal
+                       when 'map' then 'its items are not done' else 'its child run has not ended' end,
+           case v.kind when 'map' then format('%s of %s are open, %s failed', v.items_open, v.items, v.items_failed)
+                       when 'workflow' then format('run %s is %s', v.child_run_id, (select c.status from run c where c.run_id = v.child_run_id))
+                       else coalesce('until ' || v.due_at, 'without an end') end,
+           case v.kind when 'approval' then (select format('select fencepost.approve(%s)', a.approval_id) from approval a where a.task_id = v.task_id and a.status = 'pending' and not a.is_gate)
+                       when 'signal' then format('select fencepost.signal_run(%s, %L)', v.run_id, d.signal)
+                       when 'map' then format('select * from fencepost.tasks where run_id = %s and item is not null and status <> ''completed''', v.run_id)
+                       when 'workflow' then format('select * from fencepost.tasks where run_id = %s', v.child_run_id) end
+    from workflow_task d where d.version_id = v.version_id and d.task_no = v.task_no;
+  elsif v.status = 'queued' and v.gate_id is null and v.paused_at is null then
+    return query select 'its job: ' || j.reason, j.detail, j.release from fencepost.explain_job(v.job_id) as j;
+  end if;
+end
+$$;
+comment on function fencepost.explain_task(bigint, text) is 'Why a task is not running now, and what would let it go on. Raises JE002.';
+--! EndIncluded workflows/explain_task.sql
+--! Included workflows/workflow_diff.sql
+-- What differs between two versions of a workflow: a row for each task and key. Errors: JE002.
+create function fencepost.workflow_diff(name text, from_version int, to_version int)
+returns table (task text, key text, before jsonb, after jsonb)
+language plpgsql
+stable
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_a jsonb := (select f.definition from find_version(workflow_diff.name, workflow_diff.from_version) as f);
+  v_b jsonb := (select f.definition from find_version(workflow_diff.name, workflow_diff.to_version) as f);
+begin
+  return query
+  with a as (
+    select null::text as task, e.key, e.value from jsonb_each(v_a - 'tasks') as e
+    union all select t.key, e.key, e.value from jsonb_each(v_a -> 'tasks') as t cross join lateral jsonb_each(t.value) as e
+  ), b as (
+    select null::text as task, e.key, e.value from jsonb_each(v_b - 'tasks') as e
+    union all select t.key, e.key, e.value from jsonb_each(v_b -> 'tasks') as t cross join lateral jsonb_each(t.value) as e
+  )
+  select coalesce(a.task, b.task), coalesce(a.key, b.key), a.value, b.value
+  from a full join b on b.task is not distinct from a.task and b.key = a.key
+  where a.value is distinct from b.value
+  order by 1 nulls first, 2;
+end
+$$;
+comment on function fencepost.workflow_diff(text, int, int) is 'What differs between two versions of a workflow, by task and key. Raises JE002.';
+--! EndIncluded workflows/workflow_diff.sql
+--! Included workflows/filters.sql
+-- Filters of runs, tasks and approvals, as list_runs, list_tasks and list_approvals take them.
+create type fencepost_private.run_filter as (
+  workflow        text,
+  version         int,
+  status          text,
+  tag             text,
+  tenant          text,
+  idempotency_key text,
+  created_after   timestamptz,
+  created_before  timestamptz
+);
+comment on type fencepost_private.run_filter is 'A filter of runs; nulls do not filter.';
+
+create type fencepost_private.task_filter as (
+  status         text,
+  parent_task_id bigint
+);
+comment on type fencepost_private.task_filter is 'A filter of tasks; nulls do not filter.';
+
+create type fencepost_private.approval_filter as (
+  status   text,
+  run_id   bigint,
+  workflow text,
+  tenant   text
+);
+comment on type fencepost_private.approval_filter is 'A filter of approvals; nulls do not filter.';
+--! EndIncluded workflows/filters.sql
+--! Included workflows/list_runs.sql
+-- Lists runs, newest first, at most `max` (1 to 1000), with ids below `after` (the id of the last row before).
+--
+-- The filter is a JSON object; each key narrows:
+--   workflow, status, tag, tenant, created_after, created_before
+--   version          of the given workflow
+--   idempotency_key  of the given workflow, and of the given tenant, else the session's
+--
+-- It never looks at more than 10,000 runs. When that was not enough to fill the list, the last row says so: its `cut`
+-- is true, its id is how far the look went, everything else in it is null; go on with after => that id.
+-- Errors: JE003.
+create function fencepost.list_runs(filter jsonb default '{}', after bigint default null, max int default 50)
+returns table (id bigint, workflow text, version int, status text, input jsonb, created_at timestamptz, finished_at timestamptz,
+               pending_tasks int, queued_tasks int, waiting_tasks int, ended_tasks int, failed_tasks int, total_tasks int,
+               tags text[], priority int, tenant text, idempotency_key text, reason text, paused_at timestamptz, cancelled_at timestamptz,
+               parent_run_id bigint, parent_task_id bigint, root_run_id bigint, restarted_from bigint, cut boolean)
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+  v_budget constant int := 10000;
+  v_filter run_filter;
+  v_from   bigint := coalesce(list_runs.after, 9223372036854775807);
+  v_source text;
+  v_ids    bigint[];
+  v_end    bigint;
+begin
+  v_filter := read_filter(v_filter, list_runs.filter, array['workflow', 'version', 'status', 'tag', 'tenant', 'idempotency_key', 'created_after', 'created_before'],
+    'version is a whole number; created_after and created_before are times such as 2030-01-31T12:00:00Z.');
+  perform check_status(v_filter.status, array['running', 'waiting', 'paused', 'completed', 'failed', 'cancelled', 'compensating', 'compensated'], 'A run');
+  perform check_max(list_runs.max);
+  if v_filter.workflow is null and (v_filter.version is not null or v_filter.idempotency_key is not null) then
+    perform raise_error('JE003', 'version and idempotency_key of the filter need a workflow', format('received %s', list_runs.filter), 'Versions and keys belong to a workflow: name it too.');
+  end if;
+
+  v_source := run_source(v_filter);
+  execute format($query$
+    select array(
+      select r.run_id
+      from (select s.id from (%s) as s where s.id < $1 order by s.id desc limit $2) as c
+      join run r on r.run_id = c.id
+      join workflow w on w.workflow_id = r.workflow_id
+      join workflow_version v on v.version_id = r.version_id
+      where ($3.workflow is null or w.name = $3.workflow)
+        and ($3.version is null or v.version = $3.version)
+        and ($3.status is null or r.status = $3.status::run_status)
+        and ($3.tag is null or $3.tag = any (r.tags))
+        and ($3.tenant is null or r.tenant = $3.tenant)
+        and ($3.created_after is null or r.created_at >= $3.created_after)
+        and ($3.created_before is null or r.created_at < $3.created_before)
+      order by r.run_id desc
+      limit $4)
+    $query$, v_source) into v_ids using v_from, v_budget, v_filter, list_runs.max;
+
+  return query
+  select r.id, r.workflow, r.version, r.status, r.input, r.created_at, r.finished_at,
+         r.pending_tasks, r.queued_tasks, r.waiting_tasks, r.ended_tasks, r.failed_tasks, r.total_tasks,
+         r.tags, r.priority, r.tenant, r.idempotency_key, r.reason, r.paused_at, r.cancelled_at,
+         r.parent_run_id, r.parent_task_id, r.root_run_id, r.restarted_from, false
+  from fencepost.runs r
+  where r.id = any (v_ids)
+  order by r.id desc;
+
+  if cardinality(v_ids) < list_runs.max then
+    execute format('select s.id from (%s) as s where s.id < $1 order by s.id desc offset $2 limit 1', v_source)
+      into v_end using v_from, v_budget - 1, v_filter;
+    if v_end is not null then
+      id := v_end;
+      cut := true;
+      return next;
+    end if;
+  end if;
+end
+$$;
+comment on function fencepost.list_runs(jsonb, bigint, int)
+  is 'Lists runs that match a filter, newest first, from below the id `after`; looks at no more than 10,000 and says with a last row when that cut it short. Raises JE003.';
+
+-- The narrowest index that holds all runs a filter can find, as a query of their ids.
+create function fencepost_private.run_source(p_filter fencepost_private.run_filter)
+returns text
+language sql
+immutable
+as $$
+  select 'select r.run_id as id from run r' || case
+    when p_filter.idempotency_key is not null then
+      ' where r.tenant = coalesce($3.tenant, current_tenant()) and r.idempotency_key = $3.idempotency_key'
+      ' and r.workflow_id = (select w.workflow_id from workflow w where w.name = $3.workflow)'
+    when p_filter.status is not null and (p_filter.status <> 'completed' or p_filter.workflow is null) then ' where r.status = $3.status::run_status'
+    when p_filter.workflow is not null then ' where r.workflow_id = (select w.workflow_id from workflow w where w.name = $3.workflow)'
+    else '' end
+$$;
+comment on function fencepost_private.run_source(fencepost_private.run_filter) is 'SQL of the narrowest index that holds all runs a filter can find.';
+--! EndIncluded workflows/list_runs.sql
+--! Included workflows/list_tasks.sql
+-- Lists tasks of a run, parents before children, at most `max` (1 to 1000), from behind the task `after_task` (the id of
+-- the last row before). Items of a map, and the compensation of a task, are listed with parent_task_id.
+--
+-- The filter is a JSON object; each key narrows:
+--   status           pending, queued, running, waiting, completed, failed, skipped or cancelled
+--   parent_task_id   the map whose items are listed, or the task whose compensation is
+--
+-- `compensation` is the status of the task that undoes this one; null when there is none.
+--
+-- With a status it looks at no more than 10,000 tasks. When that was not enough to fill the list, the last row says so:
+-- its `cut` is true, its id is how far the look went, everything else in it is null; go on with after_task => that id.
+-- Errors: JE002 (the run, or a task that is not of it), JE003.
+create function fencepost.list_tasks(run_id bigint, filter jsonb default '{}', after_task bigint default null, max int default 50)
+returns table (id bigint, name text, kind text, status text, attempts int, output jsonb, error text, type text, job_id bigint, child_run_id bigint,
+               item int, parent_task_id bigint, approval_id bigint, due_at timestamptz, ready_at timestamptz, started_at timestamptz, finished_at timestamptz,
+               unmet_parents int, after text[], items int, items_open int, items_failed int, compensation text, cut boolean)
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+  v_budget constant int := 10000;
+  v_filter task_filter;
+  v_from   int := -1;
+  v_ids    bigint[];
+  v_end    bigint;
+begin
+  v_filter := read_filter(v_filter, list_tasks.filter, array['status', 'parent_task_id'], 'parent_task_id is the whole number of a task.');
+  perform check_status(v_filter.status, array['pending', 'queued', 'running', 'waiting', 'completed', 'failed', 'skipped', 'cancelled'], 'A task');
+  perform check_max(list_tasks.max);
+  if not exists (select from run r where r.run_id = list_tasks.run_id) then
+    perform raise_error('JE002', format('run %s does not exist', coalesce(list_tasks.run_id::text, 'null')), format('received run_id = %s', coalesce(list_tasks.run_id::text, 'null')), 'See fencepost.runs.');
+  end if;
+  if v_filter.parent_task_id is not null then
+    perform task_of_run(v_filter.parent_task_id, list_tasks.run_id);
+  end if;
+  if list_tasks.after_task is not null then
+    v_from := (select coalesce(t.item, t.task_no) from task_of_run(list_tasks.after_task, list_tasks.run_id) as t);
+  end if;
+
+  with looked as materialized (
+    (select t.task_id, t.task_no as place, t.status, t.job_id from task t
+     where v_filter.parent_task_id is null and t.run_id = list_tasks.run_id and t.item is null and t.task_no > v_from
+     order by t.task_no limit case when v_filter.status is null then list_tasks.max else v_budget end)
+    union all
+    (select t.task_id, t.item, t.status, t.job_id from task t
+     where t.parent_task_id = v_filter.parent_task_id and t.item > v_from
+     order by t.item limit case when v_filter.status is null then list_tasks.max else v_budget end)
+  )
+  select array(select l.task_id from looked l
+               where v_filter.status is null
+                  or v_filter.status = case when l.status = 'queued' and exists (select from lease h where h.id = l.job_id) then 'running' else l.status::text end
+               order by l.place limit list_tasks.max),
+         (select l.task_id from looked l where (select count(*) from looked) = v_budget order by l.place desc limit 1)
+    into v_ids, v_end;
+
+  return query
+  select t.id, t.name, t.kind, t.status, t.attempts, t.output, t.error, t.type, t.job_id, t.child_run_id,
+         t.item, t.parent_task_id, t.approval_id, t.due_at, t.ready_at, t.started_at, t.finished_at,
+         t.unmet_parents, t.after, t.items, t.items_open, t.items_failed,
+         (select u.status::text from task u where u.parent_task_id = t.id and u.item = 0 and u.kind = 'compensation'), false
+  from unnest(v_ids) with ordinality as i(id, place)
+  join fencepost.tasks t on t.id = i.id
+  order by i.place;
+
+  if cardinality(v_ids) < list_tasks.max and v_end is not null then
+    id := v_end;
+    cut := true;
+    return next;
+  end if;
+end
+$$;
+comment on function fencepost.list_tasks(bigint, jsonb, bigint, int)
+  is 'Lists tasks of a run, parents before children, from behind the task `after_task`; with parent_task_id the items of a map. Raises JE002, JE003.';
+
+create function fencepost_private.task_of_run(p_task_id bigint, p_run_id bigint)
+returns fencepost_private.task
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_task task;
+begin
+  select t.* into v_task from task t where t.task_id = p_task_id and t.run_id = p_run_id;
+  if not found then
+    perform raise_error('JE002', format('run %s has no task %s', p_run_id, p_task_id), format('received task %s', p_task_id), 'See fencepost.list_tasks().');
+  end if;
+  return v_task;
+end
+$$;
+comment on function fencepost_private.task_of_run(bigint, bigint) is 'A task of a run. Raises JE002.';
+--! EndIncluded workflows/list_tasks.sql
+--! Included workflows/list_approvals.sql
+-- Lists approvals, newest first, at most `max` (1 to 1000), with ids below `after` (the id of the last row before).
+--
+-- The filter is a JSON object; each key narrows:
+--   status     pending, approved, rejected, expired or withdrawn
+--   run_id, workflow, tenant
+--
+-- It never looks at more than 10,000 approvals. When that was not enough to fill the list, the last row says so: its
+-- `cut` is true, its id is how far the look went, everything else in it is null; go on with after => that id.
+-- Errors: JE003.
+create function fencepost.list_approvals(filter jsonb default '{}', after bigint default null, max int default 50)
+returns table (id bigint, run_id bigint, task text, status text, workflow text, task_id bigint, is_gate boolean, reason text,
+               requested_at timestamptz, requested_by text, expires_at timestamptz, decided_at timestamptz, decided_by text,
+               comment text, data jsonb, tenant text, cut boolean)
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+  v_budget constant int := 10000;
+  v_filter approval_filter;
+  v_from   bigint := coalesce(list_approvals.after, 9223372036854775807);
+  v_source text;
+  v_ids    bigint[];
+  v_end    bigint;
+begin
+  v_filter := read_filter(v_filter, list_approvals.filter, array['status', 'run_id', 'workflow', 'tenant'], 'run_id is the whole number of a run.');
+  perform check_status(v_filter.status, array['pending', 'approved', 'rejected', 'expired', 'withdrawn'], 'An approval');
+  perform check_max(list_approvals.max);
+
+  v_source := 'select a.approval_id as id from approval a' || case
+    when v_filter.run_id is not null then ' where a.run_id = $3.run_id'
+    when v_filter.status = 'pending' then ' where a.status = ''pending'''
+    else '' end;
+  execute format($query$
+    select array(
+      select a.approval_id
+      from (select s.id from (%s) as s where s.id < $1 order by s.id desc limit $2) as c
+      join approval a on a.approval_id = c.id
+      join run r on r.run_id = a.run_id
+      join workflow w on w.workflow_id = r.workflow_id
+      where ($3.status is null or a.status = $3.status::approval_status)
+        and ($3.workflow is null or w.name = $3.workflow)
+        and ($3.tenant is null or r.tenant = $3.tenant)
+      order by a.approval_id desc
+      limit $4)
+    $query$, v_source) into v_ids using v_from, v_budget, v_filter, list_approvals.max;
+
+  return query
+  select a.id, a.run_id, a.task, a.status, a.workflow, a.task_id, a.is_gate, a.reason, a.requested_at, a.requested_by,
+         a.expires_at, a.decided_at, a.decided_by, a.comment, a.data, a.tenant, false
+  from fencepost.approvals a
+  where a.id = any (v_ids)
+  order by a.id desc;
+
+  if cardinality(v_ids) < list_approvals.max then
+    execute format('select s.id from (%s) as s where s.id < $1 order by s.id desc offset $2 limit 1', v_source)
+      into v_end using v_from, v_budget - 1, v_filter;
+    if v_end is not null then
+      id := v_end;
+      cut := true;
+      return next;
+    end if;
+  end if;
+end
+$$;
+comment on function fencepost.list_approvals(jsonb, bigint, int)
+  is 'Lists approvals that match a filter, newest first, from below the id `after`; looks at no more than 10,000 and says with a last row when that cut it short. Raises JE003.';
+--! EndIncluded workflows/list_approvals.sql
+--! Included workflows/check_run_invariants.sql
+-- What must always be true of runs and is not: no row is good news. Reads every run from p_first on, with its tasks, in
+-- one snapshot; at most twenty rows for each invariant.
+create function fencepost_private.check_run_invariants(p_first bigint default 0)
+returns table (invariant text, detail text)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+set jit = off
+as $$
+begin
+  return query select c.invariant, c.detail from check_run_numbers(p_first) as c;
+  return query select c.invariant, c.detail from check_run_ends(p_first) as c;
+  return query select c.invariant, c.detail from check_task_graph(p_first) as c;
+  return query select c.invariant, c.detail from check_task_jobs(p_first) as c;
+  return query select c.invariant, c.detail from check_task_waits(p_first) as c;
+  return query select c.invariant, c.detail from check_maps(p_first) as c;
+end
+$$;
+comment on function fencepost_private.check_run_invariants(bigint) is 'What must always be true of runs from this one on and is not: no row means healthy.';
+
+-- The numbers and the status that a run carries are those that its tasks say.
+create function fencepost_private.check_run_numbers(p_first bigint)
+returns table (invariant text, detail text)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return query
+  with counted as materialized (
+    select r.run_id,
+           count(t.task_id) filter (where t.item is null and t.status = 'pending')::int as pending,
+           count(t.task_id) filter (where t.status = 'queued')::int as queued,
+           count(t.task_id) filter (where t.status = 'waiting')::int as waiting,
+           count(t.task_id) filter (where t.item is null and (t.status in ('completed', 'skipped') or t.status = 'failed' and t.released))::int as ended_well,
+           count(t.task_id) filter (where t.item is null and t.status = 'failed' and not t.released)::int as failed,
+           count(t.task_id) filter (where t.item is null and t.status = 'cancelled')::int as cancelled,
+           count(t.task_id) filter (where t.kind = 'compensation' and t.status <> 'completed')::int as undoing,
+           count(t.task_id) filter (where t.kind = 'compensation' and t.status in ('failed', 'cancelled'))::int as undo_failed
+    from run r left join task t on t.run_id = r.run_id
+    where r.run_id >= p_first
+    group by r.run_id
+  )
+  select 'the numbers of a run are those of its tasks', format('run %s says %s, its tasks say %s', r.run_id,
+           row(r.pending, r.queued, r.waiting, r.ended_well, r.failed, r.cancelled, r.undoing, r.undo_failed),
+           row(c.pending, c.queued, c.waiting, c.ended_well, c.failed, c.cancelled, c.undoing, c.undo_failed))
+  from counted c join run r on r.run_id = c.run_id
+  where (r.pending, r.queued, r.waiting, r.ended_well, r.failed, r.cancelled, r.undoing, r.undo_failed)
+     <> (c.pending, c.queued, c.waiting, c.ended_well, c.failed, c.cancelled, c.undoing, c.undo_failed)
+  order by r.run_id limit 20;
+
+  return query
+  select 'the status of a run follows its numbers', format('run %s is %s and should be %s', s.run_id, s.status, s.due)
+  from (
+    select r.run_id, r.status,
+           run_status_of(r.cancelled_at, r.compensating_at, r.paused_at, r.pending, r.queued, r.waiting, r.failed, r.cancelled, r.undoing, r.undo_failed) as due
+    from run r where r.run_id >= p_first
+  ) as s
+  where s.status <> s.due order by s.run_id limit 20;
+
+  return query
+  select 'a run has the tasks of its version', format('run %s has %s of %s', r.run_id, n.n, v.tasks)
+  from run r
+  join workflow_version v on v.version_id = r.version_id
+  cross join lateral (
+    select count(*) as n from task t join workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no and d.kind = t.kind
+    where t.run_id = r.run_id and t.item is null
+  ) as n
+  where r.run_id >= p_first and n.n <> v.tasks order by r.run_id limit 20;
+end
+$$;
+comment on function fencepost_private.check_run_numbers(bigint) is 'check_run_invariants, of numbers and status.';
+
+-- A run that has ended is at rest, and so are the runs inside of it.
+create function fencepost_private.check_run_ends(p_first bigint)
+returns table (invariant text, detail text)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return query
+  select 'a run has ended when nothing of it can move', format('run %s is %s with %s queued and %s waiting tasks, and finished_at is %s', r.run_id, r.status, r.queued, r.waiting, coalesce(r.finished_at::text, 'null'))
+  from run r
+  where r.run_id >= p_first
+    and (r.finished_at is not null) <> (r.status in ('completed', 'failed', 'cancelled', 'compensated') and r.queued + r.waiting = 0)
+  order by r.run_id limit 20;
+
+  return query
+  select 'an ended run has no live task', format('task %s of run %s, which is %s, is %s', t.task_id, r.run_id, r.status, t.status)
+  from run r join task t on t.run_id = r.run_id
+  where r.run_id >= p_first
+    and (r.finished_at is not null and t.status in ('queued', 'waiting') or r.status in ('completed', 'cancelled', 'compensated') and t.status in ('pending', 'waiting'))
+  order by t.task_id limit 20;
+
+  return query
+  select 'a run inside another belongs to its family', format('run %s of task %s has root %s and depth %s; run %s around it has %s and %s', c.run_id, t.task_id, c.root_run_id, c.depth, r.run_id, r.root_run_id, r.depth)
+  from run c left join task t on t.task_id = c.parent_task_id left join run r on r.run_id = t.run_id
+  where c.run_id >= p_first
+    and case when c.parent_task_id is null then c.root_run_id <> c.run_id or c.depth <> 0
+             else t.child_run_id is distinct from c.run_id or c.root_run_id is distinct from r.root_run_id or c.depth is distinct from r.depth + 1 end
+  order by c.run_id limit 20;
+
+  return query
+  select 'nothing lives in a cancelled run but what undoes itself', format('run %s inside run %s is %s', c.run_id, r.run_id, c.status)
+  from run r join task t on t.run_id = r.run_id join run c on c.run_id = t.child_run_id join workflow_version v on v.version_id = c.version_id
+  where r.run_id >= p_first and r.status = 'cancelled' and c.finished_at is null and c.status <> 'cancelled' and not v.compensates
+  order by c.run_id limit 20;
+end
+$$;
+comment on function fencepost_private.check_run_ends(bigint) is 'check_run_invariants, of runs that have ended.';
+
+-- Pending tasks wait for exactly their parents that have not ended well, and for their gate.
+create function fencepost_private.check_task_graph(p_first bigint)
+returns table (invariant text, detail text)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return query
+  select 'a pending task waits for its parents', format('task %s of run %s says unmet %s, skipped %s; its parents say %s, %s', t.task_id, t.run_id, t.unmet, t.skipped_parents, p.unmet, p.skipped)
+  from run r
+  join task t on t.run_id = r.run_id and t.item is null and t.status = 'pending'
+  cross join lateral (
+    select (count(*) filter (where not o.released))::int + case when t.gate_id is null then 0 else 1 end as unmet, (count(*) filter (where o.status = 'skipped'))::int as skipped
+    from (select e.parent_no from workflow_edge e where e.version_id = r.version_id and e.child_no = t.task_no offset 0) as e
+    cross join lateral (select o.released, o.status from task o where o.run_id = t.run_id and o.task_no = e.parent_no and o.item is null offset 0) as o
+  ) as p
+  where r.run_id >= p_first and (t.unmet, t.skipped_parents) <> (p.unmet, p.skipped)
+  order by t.task_id limit 20;
+
+  return query
+  select 'a task that can start has started', format('task %s of run %s, which is %s, waits for nothing', t.task_id, t.run_id, r.status)
+  from run r join task t on t.run_id = r.run_id and t.item is null and t.status = 'pending' and t.unmet = 0
+  where r.run_id >= p_first and r.paused_at is null and r.cancelled_at is null and r.compensating_at is null
+  order by t.task_id limit 20;
+
+  return query
+  select 'a task that ended well released its children', format('task %s is %s', t.task_id, t.status)
+  from task t
+  where t.run_id >= p_first and t.item is null and t.status in ('completed', 'skipped') and not t.released
+  order by t.task_id limit 20;
+
+  return query
+  select 'a task starts after its parents', format('task %s is %s while its parent %s is %s', t.task_id, t.status, o.task_id, o.status)
+  from run r
+  join task t on t.run_id = r.run_id and t.item is null and t.status in ('queued', 'waiting', 'completed')
+  cross join lateral (select e.parent_no from workflow_edge e where e.version_id = r.version_id and e.child_no = t.task_no offset 0) as e
+  cross join lateral (select o.* from task o where o.run_id = t.run_id and o.task_no = e.parent_no and o.item is null offset 0) as o
+  where r.run_id >= p_first and r.migrated_at is null and not o.released
+  order by t.task_id limit 20;
+end
+$$;
+comment on function fencepost_private.check_task_graph(bigint) is 'check_run_invariants, of what tasks wait for.';
+
+-- A queued task has a living job, and a living job of a run has a queued task.
+create function fencepost_private.check_task_jobs(p_first bigint)
+returns table (invariant text, detail text)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return query
+  select 'a queued task has a living job', format('task %s of run %s has job %s, which is in %s', t.task_id, t.run_id, coalesce(t.job_id::text, 'null'), coalesce(p.place, 'no place'))
+  from task t left join held_places() p on p.id = t.job_id
+  where t.run_id >= p_first and t.status = 'queued' and coalesce(p.place, 'dead_letter') = 'dead_letter'
+  order by t.task_id limit 20;
+
+  return query
+  select 'a living job of a run has a queued task', format('job %s in %s names task %s, which is %s with job %s', b.id, p.place, b.task_id, coalesce(t.status::text, 'unknown'), coalesce(t.job_id::text, 'null'))
+  from held_places() p join job b on b.id = p.id left join task t on t.task_id = b.task_id
+  where b.run_id >= p_first and (t.job_id is distinct from b.id or t.run_id is distinct from b.run_id
+    or t.status is distinct from case when p.place = 'dead_letter' then 'failed' else 'queued' end::task_status)
+  order by b.id limit 20;
+
+  return query
+  select 'nothing of a paused run can be claimed', format('job %s of run %s is in %s', p.id, r.run_id, p.place)
+  from run r join task t on t.run_id = r.run_id and t.status = 'queued' join held_places() p on p.id = t.job_id
+  where r.run_id >= p_first and r.paused_at is not null and p.place in ('ready', 'delayed')
+  order by p.id limit 20;
+
+  return query
+  select 'a cancelled run has no job that was not told', format('job %s of run %s is in %s', t.job_id, r.run_id, p.place)
+  from run r join task t on t.run_id = r.run_id and t.status = 'queued' join held_places() p on p.id = t.job_id
+  where r.run_id >= p_first and r.cancelled_at is not null and not exists (select from lease l where l.id = t.job_id and l.cancel_requested_at is not null)
+  order by p.id limit 20;
+
+  return query
+  select 'a parked job of a run has a reason', format('job %s of run %s waits for %s', k.id, r.run_id, k.waits_for)
+  from run r join task t on t.run_id = r.run_id and t.status = 'queued' join parked k on k.id = t.job_id
+  where r.run_id >= p_first and r.paused_at is null and t.gate_id is null and k.waits_for is distinct from map_place(t.parent_task_id)
+  order by k.id limit 20;
+
+  return query
+  select 'a task behind a gate is held', format('job %s of task %s is in %s', t.job_id, t.task_id, p.place)
+  from task t join held_places() p on p.id = t.job_id
+  where t.run_id >= p_first and t.status = 'queued' and t.gate_id is not null and p.place <> 'parked'
+  order by t.task_id limit 20;
+end
+$$;
+comment on function fencepost_private.check_task_jobs(bigint) is 'check_run_invariants, of tasks and their jobs.';
+
+-- What waits, waits for something that can still come.
+create function fencepost_private.check_task_waits(p_first bigint)
+returns table (invariant text, detail text)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return query
+  select 'a waiting task waits for something', format('task %s is a %s', t.task_id, t.kind)
+  from task t
+  where t.run_id >= p_first and t.status = 'waiting'
+    and case t.kind
+          when 'approval' then 1 <> (select count(*) from approval a where a.task_id = t.task_id and a.status = 'pending' and not a.is_gate)
+          when 'timer' then t.due_at is null
+          when 'signal' then exists (select from run r join workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no
+                                     join signal s on s.run_id = t.run_id and s.name = d.signal and s.task_id is null where r.run_id = t.run_id)
+          when 'map' then t.items_open = 0
+          when 'workflow' then not exists (select from run c where c.run_id = t.child_run_id and (c.queued > 0 or c.status not in ('completed', 'failed', 'cancelled', 'compensated')))
+          else true end
+  order by t.task_id limit 20;
+
+  return query
+  select 'what can fall due waits', format('task %s is %s and due at %s', t.task_id, t.status, t.due_at)
+  from task t where t.run_id >= p_first and t.due_at is not null and t.status <> 'waiting'
+  order by t.task_id limit 20;
+
+  return query
+  select 'an open approval belongs to a live task', format('approval %s of task %s, which is %s', a.approval_id, a.task_id, coalesce(t.status::text, 'unknown'))
+  from approval a left join task t on t.task_id = a.task_id
+  where a.run_id >= p_first and a.status = 'pending'
+    and (t.run_id is distinct from a.run_id
+         or case when a.is_gate then t.gate_id is distinct from a.approval_id or t.status not in ('pending', 'queued') else t.status <> 'waiting' or t.kind <> 'approval' end)
+  order by a.approval_id limit 20;
+
+  return query
+  select 'a gate is an open approval', format('task %s names approval %s', t.task_id, t.gate_id)
+  from task t where t.run_id >= p_first and t.gate_id is not null
+    and not exists (select from approval a where a.approval_id = t.gate_id and a.status = 'pending' and a.is_gate and a.task_id = t.task_id)
+  order by t.task_id limit 20;
+end
+$$;
+comment on function fencepost_private.check_task_waits(bigint) is 'check_run_invariants, of what waits.';
+
+-- The counters of maps that are alive, and their limits.
+create function fencepost_private.check_maps(p_first bigint)
+returns table (invariant text, detail text)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return query
+  with counted as materialized (
+    select m.task_id, r.paused_at, m.items, m.items_started, m.items_open, m.items_failed, d.max_parallel,
+           count(t.task_id)::int as all_items,
+           count(t.task_id) filter (where t.status <> 'pending')::int as started,
+           count(t.task_id) filter (where t.status in ('pending', 'queued'))::int as open,
+           count(t.task_id) filter (where t.status in ('failed', 'cancelled'))::int as failed,
+           count(t.task_id) filter (where t.status = 'queued' and not exists (select from parked p where p.id = t.job_id and p.waits_for = map_place(m.task_id)))::int as running
+    from task m
+    join run r on r.run_id = m.run_id
+    join workflow_task d on d.version_id = r.version_id and d.task_no = m.task_no
+    left join task t on t.parent_task_id = m.task_id
+    where m.run_id >= p_first and m.kind = 'map' and m.status = 'waiting'
+    group by m.task_id, r.run_id, d.version_id, d.task_no
+  ), broken as (
+    select c.task_id, 'a map counts its items' as invariant, format('map %s says %s; its items say %s', c.task_id, row(c.items, c.items_started, c.items_open, c.items_failed), row(c.all_items, c.started, c.open, c.failed)) as detail
+    from counted c
+    where (c.items, c.items_started, c.items_open, c.items_failed) is distinct from (c.all_items, c.started, c.open, c.failed)
+    union all
+    select c.task_id, 'a map keeps to max_parallel', format('map %s runs %s of at most %s', c.task_id, c.running, c.max_parallel)
+    from counted c where c.running > c.max_parallel
+    union all
+    select c.task_id, 'a map uses its room', format('map %s runs %s of at most %s; %s are open', c.task_id, c.running, coalesce(c.max_parallel, c.items), c.open)
+    from counted c where c.paused_at is null and c.running < least(c.open, coalesce(c.max_parallel, c.items))
+  )
+  select b.invariant, b.detail from broken b order by b.task_id limit 20;
+
+  return query
+  select 'what ended leaves no item behind', format('item %s of map %s, which is %s, is pending', t.task_id, m.task_id, m.status)
+  from task t join task m on m.task_id = t.parent_task_id
+  where t.run_id >= p_first and t.kind = 'item' and t.status = 'pending' and m.status <> 'waiting'
+  order by t.task_id limit 20;
+end
+$$;
+comment on function fencepost_private.check_maps(bigint) is 'check_run_invariants, of maps.';
+--! EndIncluded workflows/check_run_invariants.sql
 
 -- What people read
 --! Included views/leases.sql
@@ -3688,6 +7591,67 @@ comment on column fencepost.steps.value is 'What was recorded.';
 comment on column fencepost.steps.token is 'The attempt that recorded it.';
 comment on column fencepost.steps.at is 'When.';
 --! EndIncluded views/steps.sql
+--! Included views/workflows.sql
+-- What people read of workflows, runs, tasks and approvals.
+
+create view fencepost.workflows as
+select w.name, w.latest_version, v.tasks, w.created_at, v.created_at as updated_at, v.created_by as updated_by
+from fencepost_private.workflow w
+join fencepost_private.workflow_version v on v.workflow_id = w.workflow_id and v.version = w.latest_version;
+comment on view fencepost.workflows is 'Workflows by name, with their latest version.';
+
+create view fencepost.workflow_versions as
+select w.name as workflow, v.version, v.definition, v.checksum, v.tasks, v.created_at, v.created_by
+from fencepost_private.workflow_version v
+join fencepost_private.workflow w on w.workflow_id = v.workflow_id;
+comment on view fencepost.workflow_versions is 'Published definitions. They never change.';
+
+create view fencepost.runs as
+select r.run_id as id, w.name as workflow, v.version, r.status::text, fencepost_private.shown(r.input) as input, r.created_at, r.finished_at,
+       r.pending as pending_tasks, r.queued as queued_tasks, r.waiting as waiting_tasks, r.ended_well as ended_tasks, r.failed as failed_tasks, v.tasks as total_tasks,
+       case when r.status = 'completed' then fencepost_private.shown(fencepost_private.run_output(r.run_id)) end as output,
+       r.tags, coalesce(r.priority, 5) as priority, nullif(r.tenant, '') as tenant, r.idempotency_key, r.reason, r.paused_at, r.cancelled_at,
+       t.run_id as parent_run_id, r.parent_task_id, r.root_run_id, r.restarted_from
+from fencepost_private.run r
+join fencepost_private.workflow w on w.workflow_id = r.workflow_id
+join fencepost_private.workflow_version v on v.version_id = r.version_id
+left join fencepost_private.task t on t.task_id = r.parent_task_id;
+comment on view fencepost.runs is 'Runs of workflows, with the version each is pinned to and how far it is.';
+
+create view fencepost.tasks as
+select t.task_id as id, t.run_id, d.name, t.kind::text,
+       case when t.status = 'queued' and l.id is not null then 'running' else t.status::text end as status,
+       coalesce(l.attempts, a.attempts, 0) as attempts, fencepost_private.shown(t.output) as output, t.error,
+       case when t.kind = 'compensation' then d.compensate else coalesce(d.type, d.child) end as type,
+       t.job_id, t.child_run_id, t.item, t.parent_task_id, t.gate_id as approval_id, t.due_at, t.ready_at, l.started_at, t.finished_at, t.unmet as unmet_parents,
+       array(select p.name from fencepost_private.workflow_edge e
+             join fencepost_private.workflow_task p on p.version_id = e.version_id and p.task_no = e.parent_no
+             where e.version_id = d.version_id and e.child_no = d.task_no order by e.parent_no) as after,
+       t.items, t.items_open, t.items_failed
+from fencepost_private.task t
+join fencepost_private.run r on r.run_id = t.run_id
+join fencepost_private.workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no
+left join fencepost_private.lease l on l.id = t.job_id
+left join lateral (
+  select max(e.attempt) as attempts from fencepost_private.event e where e.job_id = t.job_id and e.outcome is not null
+) as a on t.job_id is not null;
+comment on view fencepost.tasks is 'Tasks of runs: what each is, where it stands, what it returned. Items of maps and compensations have a parent_task_id.';
+
+create view fencepost.approvals as
+select a.approval_id as id, a.run_id, d.name as task, a.status::text, w.name as workflow, a.task_id, a.is_gate, a.reason, a.requested_at, a.requested_by, a.expires_at,
+       a.decided_at, a.decided_by, a.comment, fencepost_private.shown(a.data) as data, nullif(r.tenant, '') as tenant
+from fencepost_private.approval a
+join fencepost_private.run r on r.run_id = a.run_id
+join fencepost_private.workflow w on w.workflow_id = r.workflow_id
+join fencepost_private.task t on t.task_id = a.task_id
+join fencepost_private.workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no;
+comment on view fencepost.approvals is 'Decisions that people are asked for, and those that were made.';
+
+create view fencepost.signals as
+select s.signal_id as id, s.run_id, s.name, fencepost_private.shown(s.payload) as payload, s.received_at, s.sent_by, s.task_id
+from fencepost_private.signal s;
+comment on view fencepost.signals is 'Signals that runs received, and which task took each.';
+--! EndIncluded views/workflows.sql
 
 -- Operating: counters, housekeeping, settings, answers to "why"
 --! Included operate/depth.sql
@@ -5132,24 +9096,22 @@ create type fencepost_private.job_filter as (
 );
 comment on type fencepost_private.job_filter is 'A filter of jobs; nulls do not filter.';
 
--- Reads a filter, of which p_known names the keys that make sense here.
+-- Reads a filter into a row of its kind: p_known names the keys that make sense here, each a single value.
 -- Errors: JE003, naming the key.
-create function fencepost_private.parsed_filter(p_filter jsonb, p_known text[])
-returns fencepost_private.job_filter
+create function fencepost_private.read_filter(p_empty anyelement, p_filter jsonb, p_known text[], p_kinds text)
+returns anyelement
 language plpgsql
 stable
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_statuses text[] := array['pending', 'running', 'waiting', 'completed', 'dead_letter', 'cancelled', 'discarded'];
-  v_key      text;
-  v_filter   job_filter;
+  v_key text;
 begin
   if p_filter is null then
-    return v_filter;
+    return p_empty;
   end if;
   if jsonb_typeof(p_filter) <> 'object' then
-    perform raise_error('JE003', 'the filter must be a JSON object', format('received %s', left(p_filter::text, 200)), 'For example {"type": "email.send"}.');
+    perform raise_error('JE003', 'the filter must be a JSON object', format('received %s', left(p_filter::text, 200)), format('For example {"%s": …}.', p_known[1]));
   end if;
   for v_key in select jsonb_object_keys(p_filter) loop
     if not v_key = any (p_known) then
@@ -5160,17 +9122,59 @@ begin
       perform raise_error('JE003', format('%s of the filter must be a single value', v_key), format('received %s', left((p_filter -> v_key)::text, 200)), 'Ask once for each value.');
     end if;
     begin
-      v_filter := jsonb_populate_record(v_filter, jsonb_build_object(v_key, p_filter -> v_key));
+      p_empty := jsonb_populate_record(p_empty, jsonb_build_object(v_key, p_filter -> v_key));
     exception
       when data_exception then
-        perform raise_error('JE003', format('%s of the filter has the wrong kind', v_key), format('received %s = %s', v_key, left(p_filter ->> v_key, 200)),
-          'priority and attempts are whole numbers; created_after and the like are times such as 2030-01-31T12:00:00Z.');
+        perform raise_error('JE003', format('%s of the filter has the wrong kind', v_key), format('received %s = %s', v_key, left(p_filter ->> v_key, 200)), p_kinds);
     end;
   end loop;
-  if not v_filter.status = any (v_statuses) then
-    perform raise_error('JE003', format('there is no status %s', quote_literal(v_filter.status)), format('received status = %s', quote_literal(v_filter.status)),
-      coalesce(did_you_mean(v_filter.status, v_statuses), '') || 'A job is ' || array_to_string(v_statuses, ', ') || '.');
+  return p_empty;
+end
+$$;
+comment on function fencepost_private.read_filter(anyelement, jsonb, text[], text) is 'A filter from JSON, as a row of the type of p_empty. Raises JE003 for unknown keys and values of the wrong kind.';
+
+create function fencepost_private.check_status(p_status text, p_known text[], p_what text)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if not p_status = any (p_known) then
+    perform raise_error('JE003', format('there is no status %s', quote_literal(p_status)), format('received status = %s', quote_literal(p_status)),
+      coalesce(did_you_mean(p_status, p_known), '') || p_what || ' is ' || array_to_string(p_known, ', ') || '.');
   end if;
+end
+$$;
+comment on function fencepost_private.check_status(text, text[], text) is 'Raises JE003 for a status that is not one of those known.';
+
+create function fencepost_private.check_max(p_max int)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_max is null or p_max not between 1 and 1000 then
+    perform raise_error('JE003', 'max must be from 1 to 1000', format('received max = %s', coalesce(p_max::text, 'null')), 'Ask for the next page with after.');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_max(int) is 'Raises JE003 for a length of a list that is out of range.';
+
+-- A filter of jobs, of which p_known names the keys that make sense here.
+-- Errors: JE003, naming the key.
+create function fencepost_private.parsed_filter(p_filter jsonb, p_known text[])
+returns fencepost_private.job_filter
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_filter job_filter;
+begin
+  v_filter := read_filter(v_filter, p_filter, p_known, 'priority and attempts are whole numbers; created_after and the like are times such as 2030-01-31T12:00:00Z.');
+  perform check_status(v_filter.status, array['pending', 'running', 'waiting', 'completed', 'dead_letter', 'cancelled', 'discarded'], 'A job');
   if v_filter.error_matches is not null then
     begin
       perform '' ~ v_filter.error_matches;
@@ -5216,9 +9220,7 @@ declare
   v_end    bigint;
 begin
   v_filter := parsed_filter(list_jobs.filter, array['type', 'status', 'tenant', 'priority', 'created_after', 'created_before', 'error', 'worker', 'idempotency_key']);
-  if list_jobs.max is null or list_jobs.max not between 1 and 1000 then
-    perform raise_error('JE003', 'max must be from 1 to 1000', format('received max = %s', coalesce(list_jobs.max::text, 'null')), 'Ask for the next page with after.');
-  end if;
+  perform check_max(list_jobs.max);
   v_filter.status := coalesce(v_filter.status, case when v_filter.error is not null then 'dead_letter' when v_filter.worker is not null then 'running' end);
   if v_filter.error is not null and v_filter.status <> 'dead_letter' or v_filter.worker is not null and v_filter.status <> 'running' then
     perform raise_error('JE003', 'that filter does not go with this status', format('received %s', list_jobs.filter),
@@ -5519,7 +9521,11 @@ begin
   elsif v_late.id is not null then
     return query select 'due', 'Its time has come; it is not in line yet.', v_late.available_at, 'The next claim of its type, or maintain().'::text;
   elsif v_park.id is not null then
-    return query select 'parked', format('It waits for a free slot of %s.', v_park.waits_for), v_park.parked_at, 'A slot that comes free.'::text;
+    return query
+    select 'parked',
+           case v_park.waits_for when 'run' then 'Its run is paused.' when 'approval' then 'Somebody must approve its task first.' else format('It waits for a free slot of %s.', v_park.waits_for) end,
+           v_park.parked_at,
+           case v_park.waits_for when 'run' then 'fencepost.resume_run().' when 'approval' then 'fencepost.approve().' else 'A slot that comes free.' end;
   end if;
 
   return query select e.* from explain_type(v_type.type_id, p_now) as e;
