@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:37cdf027a8ec55a2bc6adeda958a4a365b220a72
+--! Hash: sha1:1ca9e127bf8fc8e22b472b5d75881702c119131a
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -4118,8 +4118,8 @@ set jit = off
 as $$
 declare
   v_run     record;
-  v_outputs jsonb := '{}';
-  v_errors  jsonb := '{}';
+  v_outputs jsonb := '{}'::jsonb;
+  v_errors  jsonb := '{}'::jsonb;
 begin
   select r.version_id, r.input, jsonb_build_object('id', r.run_id, 'workflow', w.name, 'tags', to_jsonb(r.tags), 'started_at', r.created_at) as run into v_run
   from run r cross join lateral (select w.name from workflow w where w.workflow_id = r.workflow_id offset 0) as w
@@ -4153,7 +4153,7 @@ as $$
 begin
   return jsonb_path_query_array_tz(p_context, p_path, silent => true);
 exception when others then
-  return '[]';
+  return '[]'::jsonb;
 end
 $$;
 comment on function fencepost_private.found(jsonpath, jsonb) is 'What a path finds in a context, as an array; empty also when it cannot be evaluated.';
@@ -4365,7 +4365,7 @@ set search_path = fencepost_private, pg_temp
 as $$
 declare
   v       record;
-  v_types constant jsonb := '["object", "array", "string", "number", "integer", "boolean", "null"]';
+  v_types constant jsonb := '["object", "array", "string", "number", "integer", "boolean", "null"]'::jsonb;
 begin
   if p_schema is null or jsonb_typeof(p_schema) = 'boolean' then
     return;
@@ -4805,7 +4805,7 @@ declare
   v_head   int := 1;
   v_tail   int := 0;
   v_task   int;
-  v_walk   text[] := '{}';
+  v_walk   text[] := '{}'::text[];
 begin
   with edges as materialized (
     select distinct p.place::int as parent, c.place::int as child

@@ -15,8 +15,8 @@ set jit = off
 as $$
 declare
   v_run     record;
-  v_outputs jsonb := '{}';
-  v_errors  jsonb := '{}';
+  v_outputs jsonb := '{}'::jsonb;
+  v_errors  jsonb := '{}'::jsonb;
 begin
   select r.version_id, r.input, jsonb_build_object('id', r.run_id, 'workflow', w.name, 'tags', to_jsonb(r.tags), 'started_at', r.created_at) as run into v_run
   from run r cross join lateral (select w.name from workflow w where w.workflow_id = r.workflow_id offset 0) as w
@@ -50,7 +50,7 @@ as $$
 begin
   return jsonb_path_query_array_tz(p_context, p_path, silent => true);
 exception when others then
-  return '[]';
+  return '[]'::jsonb;
 end
 $$;
 comment on function fencepost_private.found(jsonpath, jsonb) is 'What a path finds in a context, as an array; empty also when it cannot be evaluated.';

@@ -115,7 +115,7 @@ declare
   v_head   int := 1;
   v_tail   int := 0;
   v_task   int;
-  v_walk   text[] := '{}';
+  v_walk   text[] := '{}'::text[];
 begin
   with edges as materialized (
     select distinct p.place::int as parent, c.place::int as child

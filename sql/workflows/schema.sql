@@ -68,7 +68,7 @@ set search_path = fencepost_private, pg_temp
 as $$
 declare
   v       record;
-  v_types constant jsonb := '["object", "array", "string", "number", "integer", "boolean", "null"]';
+  v_types constant jsonb := '["object", "array", "string", "number", "integer", "boolean", "null"]'::jsonb;
 begin
   if p_schema is null or jsonb_typeof(p_schema) = 'boolean' then
     return;
