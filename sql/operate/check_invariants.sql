@@ -1,7 +1,7 @@
 -- An fsck for the engine: what must always be true, checked in one snapshot, at any time, in production too. No row is
 -- good news; each row names an invariant that is broken and where (at most twenty for each).
 --
--- All places are read, and the newest `bodies` jobs with their events (null reads all of them): a few seconds a million.
+-- All places are read, and the newest `bodies` jobs with their events, and as many runs (null reads all of them): a few seconds a million.
 -- Reads only.
 --
 -- It is stable on purpose: all its statements then see the one snapshot of the caller's.
@@ -19,6 +19,8 @@ begin
   return query select c.invariant, c.detail from check_places(v_first) as c;
   return query select c.invariant, c.detail from check_attempts(v_first) as c;
   return query select c.invariant, c.detail from check_registers() as c;
+  return query select c.invariant, c.detail
+  from check_run_invariants(coalesce(greatest(0, (select s.last_value from run_id_seq s) - check_invariants.bodies), 0)) as c;
 end
 $$;
 comment on function fencepost.check_invariants(bigint) is 'What must always be true and is not: no row means healthy. Reads all places and the newest bodies (null: all), in one snapshot.';
