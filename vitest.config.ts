@@ -1,7 +1,17 @@
+import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 import { Summary } from './test/support/summary.ts'
 
 export default defineConfig({
+  resolve: {
+    // as tsconfig.json: the examples import the package by its name
+    alias: [
+      {
+        find: /^fencepost$/,
+        replacement: fileURLToPath(new URL('src/index.ts', import.meta.url)),
+      },
+    ],
+  },
   test: {
     include: ['test/**/*.test.ts'],
     exclude: ['**/node_modules/**'],
