@@ -83,6 +83,7 @@ create function fencepost_private.run_source(p_filter fencepost_private.run_filt
 returns text
 language sql
 immutable
+set search_path = fencepost_private, pg_temp
 as $$
   select 'select r.run_id as id from run r' || case
     when p_filter.idempotency_key is not null then
