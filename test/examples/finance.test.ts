@@ -7,11 +7,6 @@ type Finance = typeof import('../../examples/finance/workflow.ts')
 let example: Example<Finance>
 beforeAll(async () => {
   example = await startExample(() => import('../../examples/finance/workflow.ts'))
-  const { createTables } = await import('../../examples/finance/tables.ts')
-  await createTables()
-  await example.db.query(
-    `insert into bank.account values ('fund', 1000000000), ('purse', 1000), ('market', 0)`,
-  )
 })
 afterAll(() => example.stop())
 
