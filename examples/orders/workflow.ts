@@ -5,6 +5,8 @@ import { defineWorkflow } from 'fencepost'
 import * as jobs from './jobs.ts'
 import { Order } from './order.ts'
 
+export { prepare } from './tables.ts'
+
 /** Everything that a worker has to run. */
 export const work = Object.values(jobs)
 

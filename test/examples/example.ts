@@ -12,6 +12,8 @@ import { testDatabase } from '../support/server.ts'
 interface Module {
   readonly workflow: WorkflowDefinition<never, never, never>
   readonly work: readonly unknown[]
+  /** Makes the tables that it needs. */
+  readonly prepare?: () => Promise<void>
 }
 
 /** An example at work. */
@@ -30,8 +32,9 @@ export async function startExample<Exports extends object>(
 ): Promise<Example<Exports>> {
   const database = await testDatabase()
   process.env.DATABASE_URL = database.url
-  const { workflow, work } = (await load()) as unknown as Module
+  const { workflow, work, prepare } = (await load()) as unknown as Module
   const { sql } = await import('../../examples/database.ts')
+  await prepare?.()
   const engine = new Fencepost({ url: database.url })
   await engine.publish(workflow)
   const worker = engine.worker(work as readonly JobDefinition[], { logger: silentLogger })

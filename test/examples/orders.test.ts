@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { z } from 'zod'
+import type { Order as OrderSchema } from '../../examples/orders/order.ts'
 import { RunFailedError } from '../../src/index.ts'
 import { type Example, startExample } from './example.ts'
 
@@ -7,21 +9,16 @@ type Orders = typeof import('../../examples/orders/workflow.ts')
 let example: Example<Orders>
 beforeAll(async () => {
   example = await startExample(() => import('../../examples/orders/workflow.ts'))
-  const { createTables } = await import('../../examples/orders/tables.ts')
-  await createTables()
-  await example.db.query(
-    `insert into shop.stock values ('lamp', 20), ('anvil', 5);
-     insert into shop.card values ('4242', 500000), ('0001', 10)`,
-  )
 })
 afterAll(() => example.stop())
 
 const lamps = { sku: 'lamp', quantity: 2, cents: 4_500, grams: 1_200 }
 const anvils = { sku: 'anvil', quantity: 3, cents: 40_000, grams: 9_000 }
 
-async function start(order: { id: number; card?: string; country?: string; lines: object[] }) {
-  const { engine, workflow } = example
-  return engine.start(workflow, { card: '4242', country: 'DE', ...order } as never)
+type Order = z.infer<typeof OrderSchema>
+
+function start(order: Pick<Order, 'id' | 'lines'> & Partial<Order>) {
+  return example.engine.start(example.workflow, { card: '4242', country: 'DE', ...order })
 }
 
 /** What a run that fails says, once all is undone. */
