@@ -49,6 +49,10 @@ describe('payloads', () => {
             total: '$.input.amount + 1',
             first: '$.tasks."first-one".x',
             all: '$.input.list[*]',
+            alone: '$.input.single[*].id',
+            chosen: '$.input.list[*] ? (@ > 1)',
+            noneOfMany: '$.input.nothing[*]',
+            odd: '$.input."a[*]"',
             one: '$.input.list[0]',
             none: '$.input.nothing',
             dollar: '$$100',
@@ -60,7 +64,7 @@ describe('payloads', () => {
           },
         },
       },
-      { amount: 6, list: [1, 2] },
+      { amount: 6, list: [1, 2], single: [{ id: 7 }], 'a[*]': 'plain' },
     )
     await run.complete('first-one', { x: { y: '$.input.amount' } })
     expect((await run.claim('b')).payload).toEqual({
@@ -68,6 +72,10 @@ describe('payloads', () => {
       total: 7,
       first: { y: '$.input.amount' },
       all: [1, 2],
+      alone: [7],
+      chosen: [2],
+      noneOfMany: [],
+      odd: 'plain',
       one: 1,
       none: null,
       dollar: '$100',

@@ -79,7 +79,7 @@ describe('a map', () => {
       { list: [{ id: 1 }, { id: 2 }], who: '$.item.id', base: 40 },
     )
     await run.complete('a', ['$$', '$.index', { $: '$' }])
-    const rest = { who: '$.item.id', both: 1, dollar: '$', all: ['$$', '$.index', { $: '$' }] }
+    const rest = { who: '$.item.id', both: [1], dollar: '$', all: ['$$', '$.index', { $: '$' }] }
     expect((await run.claimAll('m')).map(({ payload }) => payload)).toEqual([
       { item: 1, index: 0, sum: 41, ...rest },
       { item: 2, index: 1, sum: 42, ...rest },
