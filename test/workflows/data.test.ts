@@ -177,6 +177,34 @@ describe('payloads', () => {
 
 type Context = Record<string, unknown>
 
+describe('jobs of tasks', () => {
+  it('carry the options of the task, the tenant of the run, and where they belong', async () => {
+    const options = { priority: 8, timeout: '90 s', retry: { max_attempts: 2 } }
+    const workflow = await publish(db(), {
+      a: options,
+      m: { kind: 'map', over: '$.input.list', ...options },
+    })
+    const run = await start(db(), workflow, { list: [1] }, { tenant: 'acme', priority: 3 })
+    for (const task of ['a', 'm']) {
+      const { job_id } = await run.claim(task)
+      const [job] = await db().query<Record<string, unknown>>(
+        `select j.priority, j.tenant, j.max_attempts, l.run_id, l.task_id, l.deadline - l.started_at = '90 s' as is_timed
+         from fencepost.jobs j join fencepost_private.lease l on l.id = j.id where j.id = $1`,
+        [job_id],
+      )
+      const row = (await run.rows()).find((each) => each.job_id === job_id)
+      expect(job).toEqual({
+        priority: 8,
+        tenant: 'acme',
+        max_attempts: 2,
+        run_id: run.id,
+        task_id: row?.id,
+        is_timed: true,
+      })
+    }
+  })
+})
+
 describe('conditions', () => {
   it.each([
     ['$.input.n > 1', true],
