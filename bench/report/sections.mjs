@@ -35,12 +35,18 @@ export function section(results, scenario) {
     .map(([name, count]) => `${titleOf(results, name)} ran ${rate(count)} jobs more than once.`)
   return [
     `## ${scenario.title}`,
-    `${scenario.about} ${sizeOf(scenario)}`,
+    `${scenario.about} ${sizeOf(scenario)}${ownRounds(results, scenario)}`,
     ...chart,
     (body[scenario.name] ?? rateTable)(results, scenario),
     ...failures,
     ...repetitions,
   ].join('\n\n')
+}
+
+/** Says so when a scenario had another number of rounds than the page says. */
+function ownRounds(results, { figures }) {
+  const most = Math.max(...Object.values(figures).map((rounds) => rounds.length))
+  return most === results.rounds ? '' : ` **${most} round${most === 1 ? '' : 's'} only.**`
 }
 
 function sizeOf({ size }) {

@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:c8f6c9c0c57ef0ef74bc8f192f4ad3ae780f0b28
+--! Hash: sha1:5f3e992d905468cf81eb3725cd0616dae1d9dcca
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -4171,8 +4171,18 @@ end
 $$;
 comment on function fencepost_private.holds(jsonpath, jsonb) is 'Whether a condition is true in a context.';
 
--- Fills an input template: strings that start with $ are paths (null when they find nothing, an array when they find
--- several), $$ begins a literal dollar, everything else stays.
+-- Whether a path may find several values: it has a wildcard, a filter, a range or keyvalue(). What such a path finds is
+-- always an array, also when it happens to be a single value.
+create function fencepost_private.finds_many(p_path jsonpath) returns boolean
+language sql immutable
+set search_path = fencepost_private, pg_temp
+as $$
+  select regexp_replace(p_path::text, '"([^"\\]|\\.)*"', '""', 'g') ~ '\[\*|\.\*|\?\s*\(|\sto\s|\.keyvalue'
+$$;
+comment on function fencepost_private.finds_many(jsonpath) is 'Whether a path may find several values, and so always gives an array.';
+
+-- Fills an input template: strings that start with $ are paths (null when they find nothing; an array, always, when they
+-- have a wildcard, a filter or a range), $$ begins a literal dollar, everything else stays.
 create function fencepost_private.filled(p_template jsonb, p_context jsonb)
 returns jsonb
 language plpgsql
@@ -4188,7 +4198,9 @@ begin
         return to_jsonb(substr(p_template #>> '{}', 2));
       elsif p_template #>> '{}' like '$%' then
         v_found := found((p_template #>> '{}')::jsonpath, p_context);
-        return case jsonb_array_length(v_found) when 0 then 'null' when 1 then v_found -> 0 else v_found end;
+        return case when finds_many((p_template #>> '{}')::jsonpath) then v_found
+                    when jsonb_array_length(v_found) = 1 then v_found -> 0
+                    when v_found = '[]' then 'null' else v_found end;
       end if;
       return p_template;
     when 'object' then
