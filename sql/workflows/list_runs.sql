@@ -78,14 +78,14 @@ $$;
 comment on function fencepost.list_runs(jsonb, bigint, int)
   is 'Lists runs that match a filter, newest first, from below the id `after`; looks at no more than 10,000 and says with a last row when that cut it short. Raises JE003.';
 
--- The narrowest index that holds all runs a filter can find, as a query of their ids.
+-- The narrowest index that holds all runs a filter can find, as a query of their ids (run_id + 0 is what they hold).
 create function fencepost_private.run_source(p_filter fencepost_private.run_filter)
 returns text
 language sql
 immutable
 set search_path = fencepost_private, pg_temp
 as $$
-  select 'select r.run_id as id from run r' || case
+  select format('select r.run_id%s as id from run r', case when p_filter.idempotency_key is null and coalesce(p_filter.status, p_filter.workflow) is not null then ' + 0' end) || case
     when p_filter.idempotency_key is not null then
       ' where r.tenant = coalesce($3.tenant, current_tenant()) and r.idempotency_key = $3.idempotency_key'
       ' and r.workflow_id = (select w.workflow_id from workflow w where w.name = $3.workflow)'

@@ -221,7 +221,7 @@ describe('conditions', () => {
     ['$.input.n / $.input.zero > 1', false],
     ['strict $.input.missing == 1', false],
     ['$.input.text like_regex "^h"', true],
-    ['$.input.day.datetime() < "2024-02-01T00:00:00Z".datetime()', true],
+    ['$.input.day.datetime() < "2024-02-01T00:00:00+00:00".datetime()', true],
     ['$.input.day.datetime("bogus") < "2024-02-01".datetime()', false],
     ['$.run.id > 0', true],
     ['$.tasks.a == 3', true],
@@ -245,7 +245,7 @@ describe('conditions', () => {
 
   it('mean the same in every time zone', async () => {
     const tasks: Record<string, TaskSpec> = {
-      when: { when: '$.input.day.datetime() == "2024-01-01T00:00:00Z".datetime()' },
+      when: { when: '$.input.day.datetime() == "2024-01-01T00:00:00+00:00".datetime()' },
       until: { kind: 'timer', until: '$.input.day' },
     }
     const workflow = await publish(db(), tasks)
