@@ -107,14 +107,14 @@ describe('payloads', () => {
     ],
     ['all outputs', '$.tasks', (context: Context) => context, { a: 1, b: { deep: 2 } }],
     ['a wildcard', '$.tasks.*', (context: Context) => context, [1, { deep: 2 }]],
-    ['any depth', '$.**.deep', (context: Context) => context, 2],
+    ['any depth', '$.**.deep', (context: Context) => context, [2]],
     [
       'a filter over the context',
       '$ ? (@.tasks.a == 1).tasks.b.deep',
       (context: Context) => context,
-      2,
+      [2],
     ],
-    ['keyvalue', '$.keyvalue() ? (@.key == "tasks").value.a', (context: Context) => context, 1],
+    ['keyvalue', '$.keyvalue() ? (@.key == "tasks").value.a', (context: Context) => context, [1]],
     ['quoted keys', '$."tasks"."a"', (context: Context) => context, 1],
     ['a comment', '$ /* . */ . /* x */ tasks . a', (context: Context) => context, 1],
     ['an escaped key', String.raw`$."\u0074asks".a`, (context: Context) => context, 1],
@@ -122,7 +122,7 @@ describe('payloads', () => {
       'a name within a literal',
       '$.tasks.a ? (@ == 1 && "$.tasks.b" == "$.tasks.b")',
       (context: Context) => context,
-      1,
+      [1],
     ],
   ])('read %s', async (_, path, look, expected) => {
     const run = await begin(db(), {
