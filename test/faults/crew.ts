@@ -111,7 +111,7 @@ export class Crew implements AsyncDisposable {
       this.#done += done ?? 0
       this.#tell()
     })
-    member.child.on('exit', (code, signal) => {
+    member.child.on('close', (code, signal) => {
       if (member.isExpected) return
       this.crashes.push(`process ${index} ended by itself (${code ?? signal}): ${member.output}`)
       this.#tell()
@@ -136,7 +136,7 @@ class Member {
   constructor(program: string, options: unknown) {
     const file = fileURLToPath(new URL(program, import.meta.url))
     this.child = fork(file, [JSON.stringify(options)], { stdio: ['ignore', 'pipe', 'pipe', 'ipc'] })
-    this.death = once(this.child, 'exit')
+    this.death = once(this.child, 'close')
     this.ready = Promise.race([
       once(this.child, 'message', { signal: AbortSignal.timeout(PATIENCE) }),
       this.death,

@@ -3,14 +3,18 @@ import type { Queryable } from '../../src/database/database.ts'
 // The engine reads time from one function alone. Tests replace that function, for all sessions of
 // their database, and never wait.
 
-/** Moves the engine's clock by an interval such as `1 hour` or `-3 s`. A frozen clock stays frozen. */
+/**
+ * Moves the engine's clock by an interval such as `1 hour` or `-3 s`. A frozen clock stays frozen.
+ *
+ * Exact however busy the machine is: a clock that runs is the server's plus an interval, to which this one is added.
+ */
 export async function moveClock(db: Queryable, by: string): Promise<void> {
   await replace(
     db,
-    `select case when frozen then quote_literal(now + $1::interval) || '::timestamptz'
-                 else 'clock_timestamp() + ' || quote_literal(now - clock_timestamp() + $1::interval) || '::interval' end as body
-     from (select fencepost_private.now() as now,
-                  pg_get_functiondef('fencepost_private.now()'::regprocedure) not like '%clock_timestamp%' as frozen) as clock`,
+    `select case when clock.text like '%clock_timestamp()%'
+                 then 'clock_timestamp() + ' || quote_literal(coalesce(substring(clock.text from '''(.*)''::interval')::interval, '0') + $1::interval) || '::interval'
+                 else quote_literal(fencepost_private.now() + $1::interval) || '::timestamptz' end as body
+     from pg_get_functiondef('fencepost_private.now()'::regprocedure) as clock(text)`,
     [by],
   )
 }

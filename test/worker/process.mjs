@@ -54,7 +54,9 @@ const echo = defineJob({ type: 'process.echo', run: (payload) => payload })
 const engine = new Fencepost({ url })
 const worker = engine.worker([hold, block, echo], options)
 process.once('SIGTERM', async () => {
-  await engine.close()
+  const closed = engine.close()
+  say('stopping')
+  await closed
   process.exit(0)
 })
 // A test that was given up leaves no process behind.

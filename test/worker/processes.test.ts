@@ -103,6 +103,8 @@ it('SIGTERM lets handlers finish and leaves nothing behind', async () => {
   const ids = await engine.enqueueBatch(hold, Array(5).fill({}))
   await process.until(() => process.count('started') === 5)
   process.kill('SIGTERM')
+  // a signal and a message may arrive in either order: the go must not be heard first
+  await process.says('stopping')
   const waiting = await engine.enqueue(hold, {})
   process.go()
   expect(await process.exit()).toBe(0)
