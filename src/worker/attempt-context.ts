@@ -74,6 +74,14 @@ export class AttemptContext implements JobContext {
     return this.#attempt.job.created_at
   }
 
+  get runId(): number | null {
+    return this.#attempt.job.run_id
+  }
+
+  get taskId(): number | null {
+    return this.#attempt.job.task_id
+  }
+
   get worker(): string {
     return this.#host.name
   }

@@ -17,6 +17,10 @@ export interface JobContext {
   /** Metadata that the producer gave, such as `traceparent`. */
   readonly headers: Readonly<Record<string, unknown>>
   readonly createdAt: Date
+  /** The workflow run that the job belongs to; null outside of workflows. */
+  readonly runId: number | null
+  /** The task that the job does: one of the definition, an item of a map, an undoing. Null outside of workflows. */
+  readonly taskId: number | null
   /** The name of the worker. */
   readonly worker: string
 

@@ -1,7 +1,7 @@
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AttemptAbortedError, defineJob } from '../../src/index.ts'
-import { moveClock, restoreClock } from '../support/clock.ts'
+import { AttemptAbortedError, defineJob, PermanentError } from '../../src/index.ts'
+import { begin } from '../support/runs.ts'
 import { refused } from '../support/sql.ts'
 import { deferred, fired, Stage } from './stage.ts'
 
@@ -28,7 +28,7 @@ it('tells a handler what it needs to know', async () => {
       const { idempotencyKey, tenant, worker, createdAt } = ctx
       ctx.log.info({ extra: 1 }, 'a line')
       seen.resolve({ payload, jobId, token, type, attempt, maxAttempts, priority, headers })
-      return { idempotencyKey, tenant, worker, createdAt }
+      return { idempotencyKey, tenant, worker, createdAt, run: ctx.runId, task: ctx.taskId }
     },
   })
   await using _ = await stage.work([job], { name: 'facts' })
@@ -54,6 +54,8 @@ it('tells a handler what it needs to know', async () => {
     tenant: 'acme',
     worker: 'facts',
     createdAt: done?.createdAt.toISOString(),
+    run: null,
+    task: null,
   })
   expect(log.lines).toContainEqual({
     level: 'info',
@@ -63,6 +65,47 @@ it('tells a handler what it needs to know', async () => {
     attempt: 1,
     worker: 'facts',
     extra: 1,
+  })
+})
+
+it('tells a handler which task of which run it does: of the definition, an item, an undoing', async () => {
+  const { db } = stage.database
+  const told = new Map<string, unknown>()
+  const gone = deferred()
+  const tell = (type: string, ending = () => {}) =>
+    defineJob({
+      type,
+      run: (_, { runId, taskId }) => {
+        told.set(type, { runId, taskId })
+        ending()
+      },
+    })
+  await using _ = await stage.work([
+    tell('context.first'),
+    tell('context.item'),
+    tell('context.undo', gone.resolve),
+    tell('context.last', () => {
+      throw new PermanentError('undo it')
+    }),
+  ])
+  const run = await begin(
+    db,
+    {
+      first: { type: 'context.first', compensate: 'context.undo' },
+      each: { kind: 'map', over: '$.input.list', type: 'context.item', after: ['first'] },
+      last: { type: 'context.last', after: ['each'] },
+    },
+    { list: ['only'] },
+    { on_failure: 'compensate' },
+  )
+  await gone.promise
+  const tasks = await run.rows()
+  const idOf = (kind: string) => tasks.find((task) => task.kind === kind)?.id
+  expect(Object.fromEntries(told)).toEqual({
+    'context.first': { runId: run.id, taskId: (await run.task('first')).id },
+    'context.item': { runId: run.id, taskId: idOf('item') },
+    'context.undo': { runId: run.id, taskId: idOf('compensation') },
+    'context.last': { runId: run.id, taskId: (await run.task('last')).id },
   })
 })
 
@@ -110,55 +153,6 @@ it('runs a step once, however often the job is tried', async () => {
   await log.ended(id, 'completed')
   expect(ran).toEqual(['charge 1', 'nothing 1'])
   expect((await engine.job(id))?.result).toEqual({ id: 'ch_1' })
-})
-
-describe('a handler that waits', () => {
-  it('sleeps without a slot, and goes on when the time has passed', async () => {
-    const { engine, log, database } = stage
-    const job = defineJob({
-      type: 'context.sleep',
-      run: async (_, ctx) => {
-        await ctx.sleep('cool down', '1h')
-        return { attempt: ctx.attempt, token: ctx.token }
-      },
-    })
-    await using worker = await stage.work([job], { concurrency: 1 })
-    const id = await engine.enqueue(job, {})
-    await log.ended(id, 'suspended')
-    expect(await engine.job(id)).toMatchObject({ status: 'waiting', attempts: 0 })
-    expect(worker.slots.running).toBe(0)
-    await moveClock(database.db, '61 minutes')
-    await log.ended(id, 'completed')
-    await restoreClock(database.db)
-    expect((await engine.job(id))?.result).toEqual({ attempt: 1, token: 2 })
-  })
-
-  const approval = defineJob({
-    type: 'context.wait',
-    run: async (_, ctx) => ({ got: await ctx.waitFor('approval', { timeout: '1h' }) }),
-  })
-
-  it('gets the data of resume()', async () => {
-    const { engine, log } = stage
-    await using _ = await stage.work([approval])
-    const id = await engine.enqueue(approval, {})
-    await log.ended(id, 'suspended')
-    expect(await engine.job(id)).toMatchObject({ status: 'waiting', waitsFor: 'approval' })
-    await engine.resume(id, { by: 'ada' })
-    await log.ended(id, 'completed')
-    expect((await engine.job(id))?.result).toEqual({ got: { by: 'ada' } })
-  })
-
-  it('gets nothing when the time passes first', async () => {
-    const { engine, log, database } = stage
-    await using _ = await stage.work([approval])
-    const id = await engine.enqueue(approval, {})
-    await log.ended(id, 'suspended')
-    await moveClock(database.db, '61 minutes')
-    await log.ended(id, 'completed')
-    await restoreClock(database.db)
-    expect((await engine.job(id))?.result).toEqual({})
-  })
 })
 
 it('gives a job back, and the attempt does not count', async () => {

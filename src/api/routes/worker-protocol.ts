@@ -29,8 +29,8 @@ const ClaimedJob = z
     idempotency_key: z.string().nullable(),
     created_at: z.iso.datetime(),
     deadline: z.iso.datetime().nullable().openapi({ description: 'When the attempt times out.' }),
-    run_id: z.int().nullable(),
-    task_id: z.int().nullable(),
+    run_id: z.int().nullable().openapi({ description: 'Its workflow run; null outside of one.' }),
+    task_id: z.int().nullable().openapi({ description: 'Its task in that run.' }),
   })
   .openapi('ClaimedJob')
 

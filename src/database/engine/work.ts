@@ -56,7 +56,9 @@ export interface ClaimedJob {
   readonly created_at: Date
   /** When the attempt times out; null without a timeout. */
   readonly deadline: Date | null
+  /** The workflow run that the job belongs to; null outside of workflows. */
   readonly run_id: number | null
+  /** Its task there: one of the definition, an item of a map, an undoing. */
   readonly task_id: number | null
 }
 
