@@ -1,51 +1,27 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { bury, type Claimed, claim, complete, fail } from '../support/engine.ts'
-import { begin, expectSound, publish, Run, start, type TaskSpec } from '../support/runs.ts'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { bury, type Claimed, claim, complete, fail, freshType } from '../support/engine.ts'
+import { begin, expectSound, publish, Run, start } from '../support/runs.ts'
 import { type TestDatabase, testDatabase } from '../support/server.ts'
 import { one, refused } from '../support/sql.ts'
+import { saga, Undoing } from './undoing.ts'
 
 let database: TestDatabase
+let undoing: Undoing
 const db = () => database.db
 beforeAll(async () => {
   database = await testDatabase()
 })
 afterAll(() => database.drop())
+beforeEach(() => {
+  undoing = new Undoing(db())
+})
 afterEach(() => expectSound(db()))
 
-let count = 0
-/** The type that undoes tasks of the current test, so that one claim finds whatever is to be undone. */
-const undoing = () => `undo.${count}`
-const undoable = (...after: string[]): TaskSpec => ({ compensate: undoing(), after })
-afterEach(() => {
-  count++
-})
-
-async function claimUndo(): Promise<Claimed> {
-  const jobs = await claim(db(), undoing(), 10)
-  expect(jobs).toHaveLength(1)
-  return jobs[0] as Claimed
-}
-
-/** Undoes until nothing is left; returns the tasks, in that order. */
-async function undone(): Promise<string[]> {
-  const tasks: string[] = []
-  for (;;) {
-    const [job, more] = await claim(db(), undoing(), 10)
-    expect(more).toBeUndefined()
-    if (job === undefined) return tasks
-    tasks.push((job.payload as { task: string }).task)
-    await complete(db(), job)
-    await expectSound(db())
-  }
-}
-
-const saga = { on_failure: 'compensate' }
-
 /** A run of three steps, the last of which failed. */
-async function failedSaga(): Promise<Run> {
+async function failed(): Promise<Run> {
   const run = await begin(
     db(),
-    { a: undoable(), b: undoable('a'), c: undoable('b') },
+    { a: undoing.of(), b: undoing.of('a'), c: undoing.of('b') },
     { order: 7 },
     saga,
   )
@@ -57,9 +33,9 @@ async function failedSaga(): Promise<Run> {
 
 describe('compensation', () => {
   it('undoes what completed, children before parents, with input and output', async () => {
-    const run = await failedSaga()
+    const run = await failed()
     expect(await run.row()).toMatchObject({ status: 'compensating', finished_at: null })
-    const first = await claimUndo()
+    const first = await undoing.claim()
     expect(first.payload).toEqual({
       task: 'b',
       input: { input: { order: 7 }, tasks: { a: 'A' } },
@@ -67,7 +43,7 @@ describe('compensation', () => {
       run: { id: run.id, input: { order: 7 } },
     })
     await complete(db(), first)
-    const second = await claimUndo()
+    const second = await undoing.claim()
     expect(second.payload).toMatchObject({
       task: 'a',
       output: 'A',
@@ -79,20 +55,20 @@ describe('compensation', () => {
     expect(await run.events()).toEqual(['run.started', 'run.failed', 'run.compensated'])
     const rows = (await run.rows()).filter(({ kind }) => kind === 'compensation')
     expect(rows.map(({ name, status, type }) => [name, status, type])).toEqual([
-      ['a', 'completed', undoing()],
-      ['b', 'completed', undoing()],
+      ['a', 'completed', undoing.type],
+      ['b', 'completed', undoing.type],
     ])
   })
 
   it('waits until nothing of the run is queued, and undoes what completes until then', async () => {
-    const run = await begin(db(), { a: undoable(), b: undoable(), c: {} }, {}, saga)
+    const run = await begin(db(), { a: undoing.of(), b: undoing.of(), c: {} }, {}, saga)
     const job = await run.claim('a')
     await run.bury('c')
     await run.complete('b')
     expect(await run.status()).toBe('failed')
     await complete(db(), job)
     expect(await run.status()).toBe('compensating')
-    expect((await undone()).toSorted()).toEqual(['a', 'b'])
+    expect((await undoing.all()).toSorted()).toEqual(['a', 'b'])
     expect(await run.status()).toBe('compensated')
   })
 
@@ -100,7 +76,7 @@ describe('compensation', () => {
     const run = await begin(
       db(),
       {
-        a: undoable(),
+        a: undoing.of(),
         bad: { after: ['a'] },
         later: { after: ['bad'] },
         t: { kind: 'timer', delay: '1 hour' },
@@ -120,11 +96,11 @@ describe('compensation', () => {
       s: 'cancelled',
       ok: 'cancelled',
     })
-    expect(await undone()).toEqual(['a'])
+    expect(await undoing.all()).toEqual(['a'])
   })
 
   it('with nothing to undo ends at once', async () => {
-    const run = await begin(db(), { a: undoable(), b: { after: ['a'] } }, {}, saga)
+    const run = await begin(db(), { a: undoing.of(), b: { after: ['a'] } }, {}, saga)
     await run.bury('a')
     expect(await run.row()).toMatchObject({ status: 'compensated', finished_at: expect.any(Date) })
     expect(await run.statuses()).toEqual({ a: 'failed', b: 'cancelled' })
@@ -132,27 +108,27 @@ describe('compensation', () => {
 
   it('leaves out skipped tasks and failures that the run went over; a run without the policy undoes nothing', async () => {
     const tasks = () => ({
-      skipped: { ...undoable(), when: 'false == true' },
-      over: { ...undoable(), on_failure: 'continue' },
-      a: undoable(),
+      skipped: { ...undoing.of(), when: 'false == true' },
+      over: { ...undoing.of(), on_failure: 'continue' },
+      a: undoing.of(),
       bad: { after: ['a', 'over'] },
     })
     const run = await begin(db(), tasks(), {}, saga)
     await run.bury('over')
     await run.complete('a')
     await run.bury('bad')
-    expect(await undone()).toEqual(['a'])
+    expect(await undoing.all()).toEqual(['a'])
 
     const plain = await begin(db(), tasks())
     await plain.bury('over')
     await plain.complete('a')
     await plain.bury('bad')
     expect(await plain.status()).toBe('failed')
-    expect(await undone()).toEqual([])
+    expect(await undoing.all()).toEqual([])
   })
 
   it('is not begun by a replay that comes in time, and refuses one that is late', async () => {
-    const run = await begin(db(), { a: undoable(), b: {}, c: {} }, {}, saga)
+    const run = await begin(db(), { a: undoing.of(), b: {}, c: {} }, {}, saga)
     const job = await run.claim('c')
     await run.complete('a')
     await run.bury('b')
@@ -169,13 +145,13 @@ describe('compensation', () => {
   })
 
   it('an undoing that fails is retried, then dead-lettered: the run has failed, until it is replayed', async () => {
-    const run = await failedSaga()
-    expect(await fail(db(), await claimUndo())).toBe('retry')
+    const run = await failed()
+    expect(await fail(db(), await undoing.claim())).toBe('retry')
     await db().query("update fencepost_private.delayed set available_at = '-infinity'")
     await one(db(), 'select fencepost_private.promote()')
-    await bury(db(), await claimUndo(), 'cannot be undone')
+    await bury(db(), await undoing.claim(), 'cannot be undone')
     expect(await run.row()).toMatchObject({ status: 'failed', finished_at: expect.any(Date) })
-    expect(await undone()).toEqual([])
+    expect(await undoing.all()).toEqual([])
     expect(await run.call('retry_run').catch((error: Error) => error.message)).toContain(
       'being compensated',
     )
@@ -185,15 +161,15 @@ describe('compensation', () => {
     expect(dead).toMatchObject({ name: 'b', error: 'cannot be undone' })
     await one(db(), 'select fencepost.replay_task($1)', [dead?.id])
     expect(await run.row()).toMatchObject({ status: 'compensating', finished_at: null })
-    expect(await undone()).toEqual(['b', 'a'])
+    expect(await undoing.all()).toEqual(['b', 'a'])
     expect(await run.status()).toBe('compensated')
   })
 
   it('an undoing whose payload is refused has failed', async () => {
-    const run = await begin(db(), { a: undoable(), b: { after: ['a'] } }, {}, saga)
+    const run = await begin(db(), { a: undoing.of(), b: { after: ['a'] } }, {}, saga)
     await db().query(
       'update fencepost_private.job_type set max_payload_bytes = 100 where type = $1',
-      [undoing()],
+      [undoing.type],
     )
     await run.complete('a', 'x'.repeat(100))
     await run.bury('b')
@@ -206,202 +182,64 @@ describe('compensation', () => {
   })
 
   it('survives its worker: undone in order, each once', async () => {
-    const run = await failedSaga()
-    const lost = (await claim(db(), undoing(), 1, 'doomed'))[0] as Claimed
+    const run = await failed()
+    const lost = (await claim(db(), undoing.type, 1, 'doomed'))[0] as Claimed
     await db().query(
       `update fencepost_private.worker set status = 'lost', ended_at = clock_timestamp() where name = 'doomed'`,
     )
     await one(db(), 'select fencepost_private.reclaim()')
     await refused(complete(db(), lost), 'JE001')
-    expect(await undone()).toEqual(['b', 'a'])
+    expect(await undoing.all()).toEqual(['b', 'a'])
     expect(await run.status()).toBe('compensated')
   })
 
   it('is held by a pause, whether an undoing waits or runs', async () => {
     for (const running of [false, true]) {
-      const run = await failedSaga()
-      const job = running ? await claimUndo() : undefined
+      const run = await failed()
+      const job = running ? await undoing.claim() : undefined
       await run.call('pause_run')
       if (job !== undefined) await complete(db(), job)
       await expectSound(db())
-      expect(await claim(db(), undoing())).toEqual([])
+      expect(await claim(db(), undoing.type)).toEqual([])
       await run.call('resume_run')
-      expect(await undone()).toEqual(running ? ['a'] : ['b', 'a'])
+      expect(await undoing.all()).toEqual(running ? ['a'] : ['b', 'a'])
     }
   })
 
   it('is cut short by cancel_run', async () => {
-    const run = await failedSaga()
-    const job = await claimUndo()
+    const run = await failed()
+    const job = await undoing.claim()
     await run.call('cancel_run')
     await complete(db(), job)
     expect(await run.row()).toMatchObject({ status: 'cancelled', finished_at: expect.any(Date) })
-    expect(await undone()).toEqual([])
+    expect(await undoing.all()).toEqual([])
   })
 
   it('of a restarted run knows the input of what it took over', async () => {
-    const old = await begin(db(), { a: undoable(), b: { after: ['a'] } }, { order: 1 }, saga)
+    const old = await begin(db(), { a: undoing.of(), b: { after: ['a'] } }, { order: 1 }, saga)
     await old.complete('a', 'A')
     const run = new Run(db(), await old.call<number>('restart_run'), old.workflow)
     const jobs = await run.claimAll('b')
     for (const job of jobs) await bury(db(), job)
-    const payloads = (await claim(db(), undoing(), 10)).map(({ payload }) => payload)
+    const payloads = (await claim(db(), undoing.type, 10)).map(({ payload }) => payload)
     expect(payloads).toHaveLength(2)
     for (const payload of payloads)
       expect(payload).toMatchObject({ task: 'a', input: { input: { order: 1 } }, output: 'A' })
   })
-})
-
-describe('compensation around child runs', () => {
-  it('cancels those that are alive, and waits for their last handler', async () => {
-    const workflow = await publish(db(), { x: {} })
-    const run = await begin(
-      db(),
-      { a: undoable(), call: { kind: 'workflow', workflow }, bad: { after: ['a'] } },
-      {},
-      saga,
-    )
-    const inner = await run.child('call', workflow)
-    const job = await inner.claim('x')
-    await run.complete('a')
-    await run.bury('bad')
-    expect(await run.status()).toBe('compensating')
-    expect(await inner.status()).toBe('cancelled')
-    expect(await claim(db(), undoing())).toEqual([])
-    await complete(db(), job)
-    expect(await undone()).toEqual(['a'])
-    expect(await run.status()).toBe('compensated')
-    expect(await run.statuses()).toEqual({ a: 'completed', call: 'cancelled', bad: 'failed' })
-  })
-
-  it('lets a child undo itself first', async () => {
-    const workflow = await publish(db(), { x: undoable(), y: { after: ['x'] } }, saga)
-    const run = await begin(
-      db(),
-      { a: undoable(), call: { kind: 'workflow', workflow, after: ['a'] } },
-      {},
-      saga,
-    )
-    await run.complete('a')
-    const inner = await run.child('call', workflow)
-    await inner.complete('x')
-    await inner.bury('y')
-    expect([await run.status(), await inner.status()]).toEqual(['waiting', 'compensating'])
-    expect(await undone()).toEqual(['x', 'a'])
-    expect([await run.status(), await inner.status()]).toEqual(['compensated', 'compensated'])
-    expect((await run.task('call')).error).toBe(`child run ${inner.id} ended as compensated`)
-  })
-
-  it('lets a child that has failed already undo itself, although its parent begins first', async () => {
-    const workflow = await publish(db(), { x: undoable(), y: {}, z: {} }, saga)
-    const run = await begin(
-      db(),
-      { a: undoable(), call: { kind: 'workflow', workflow }, bad: {} },
-      {},
-      saga,
-    )
-    const inner = await run.child('call', workflow)
-    await run.complete('a')
-    await inner.complete('x')
-    const job = await inner.claim('z')
-    await inner.bury('y')
-    await run.bury('bad')
-    expect([await run.status(), await inner.status()]).toEqual(['compensating', 'failed'])
-    expect(await claim(db(), undoing())).toEqual([])
-    await complete(db(), job)
-    expect(await undone()).toEqual(['x', 'a'])
-    expect([await run.status(), await inner.status()]).toEqual(['compensated', 'compensated'])
-  })
-
-  it('stops a child that is alive and undoes itself, and waits for it', async () => {
-    const workflow = await publish(
-      db(),
-      { x: undoable(), y: { after: ['x'] }, z: { after: ['y'] } },
-      saga,
-    )
-    const between = await publish(db(), { call: { kind: 'workflow', workflow } })
-    const run = await begin(
-      db(),
-      { a: undoable(), call: { kind: 'workflow', workflow: between }, bad: {} },
-      {},
-      saga,
-    )
-    const middle = await run.child('call', between)
-    const inner = await middle.child('call', workflow)
-    await run.complete('a')
-    await inner.complete('x')
-    const job = await inner.claim('y')
-    await run.bury('bad')
-    expect([await run.status(), await middle.status(), await inner.status()]).toEqual([
-      'compensating',
-      'cancelled',
-      'failed',
-    ])
-    expect(await claim(db(), undoing())).toEqual([])
-    await expectSound(db())
-    expect(await fail(db(), job)).toBe('cancelled')
-    expect(await undone()).toEqual(['x', 'a'])
-    expect([await run.status(), await middle.status(), await inner.status()]).toEqual([
-      'compensated',
-      'cancelled',
-      'compensated',
-    ])
-  })
-
-  it('refuses replays inside of what is being undone, but for undoings', async () => {
-    const workflow = await publish(db(), { x: undoable(), y: { after: ['x'] } }, saga)
-    const plain = await publish(db(), { x: {} })
-    const run = await begin(
-      db(),
-      {
-        first: {},
-        a: undoable(),
-        call: { kind: 'workflow', workflow, after: ['a'] },
-        other: { kind: 'workflow', workflow: plain },
-      },
-      {},
-      saga,
-    )
-    const job = await run.claim('first')
-    await run.complete('a')
-    const [inner, other] = [await run.child('call', workflow), await run.child('other', plain)]
-    await other.bury('x')
-    await inner.complete('x')
-    await inner.bury('y')
-    await bury(db(), await claimUndo())
-    await complete(db(), job)
-    expect([await run.status(), await inner.status(), await other.status()]).toEqual([
-      'compensating',
-      'failed',
-      'failed',
-    ])
-    await refused(
-      one(db(), 'select fencepost.replay_task($1)', [(await other.task('x')).id]),
-      'JE004',
-    )
-    expect(await undone()).toEqual(['a'])
-    const dead = (await inner.rows()).find(({ kind }) => kind === 'compensation')
-    await one(db(), 'select fencepost.replay_task($1)', [dead?.id])
-    expect(await undone()).toEqual(['x'])
-    expect([await run.status(), await inner.status()]).toEqual(['compensated', 'compensated'])
-  })
 
   it('several runs that fail in one statement', async () => {
-    const workflow = await publish(
-      db(),
-      { a: undoable(), b: { after: ['a'], type: `bad.${count}` } },
-      saga,
-    )
+    const bad = freshType('bad')
+    const workflow = await publish(db(), { a: undoing.of(), b: { after: ['a'], type: bad } }, saga)
     const runs = [await start(db(), workflow), await start(db(), workflow)]
     for (const run of runs) await run.complete('a')
-    const jobs = await claim(db(), `bad.${count}`, 2)
+    const jobs = await claim(db(), bad, 2)
     await db().query('select * from fencepost.fail_many($1, $2, permanent => $3)', [
       jobs.map((job) => job.job_id),
       jobs.map((job) => job.token),
       [true, true],
     ])
     for (const run of runs) expect(await run.status()).toBe('compensating')
-    for (const job of await claim(db(), undoing(), 10)) await complete(db(), job)
+    for (const job of await claim(db(), undoing.type, 10)) await complete(db(), job)
     for (const run of runs) expect(await run.status()).toBe('compensated')
   })
 })
