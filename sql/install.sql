@@ -78,11 +78,14 @@
 --!include jobs/suspend.sql
 
 -- Workflows: definitions, runs, what moves them
---!include workflows/hooks.sql
+--!include workflows/lock_runs.sql
+--!include workflows/park.sql
+--!include workflows/revive.sql
 --!include workflows/expressions.sql
 --!include workflows/schema.sql
 --!include workflows/check_definition.sql
 --!include workflows/publish_workflow.sql
+--!include workflows/configure_workflow.sql
 --!include workflows/advance.sql
 --!include workflows/items.sql
 --!include workflows/start_tasks.sql
@@ -102,6 +105,7 @@
 --!include workflows/restart_run.sql
 --!include workflows/migrate_run.sql
 --!include workflows/settle_due.sql
+--!include workflows/retire_runs.sql
 --!include workflows/explain_task.sql
 --!include workflows/workflow_diff.sql
 --!include workflows/filters.sql
@@ -109,6 +113,7 @@
 --!include workflows/list_tasks.sql
 --!include workflows/list_approvals.sql
 --!include workflows/check_run_invariants.sql
+--!include workflows/check_task_invariants.sql
 
 -- What people read
 --!include views/leases.sql

@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:cea6705a2a696631bf768b727ceb8efce09c5100
+--! Hash: sha1:12d6fd1f0a1c26d8ac2107d4d07ccbc9334f76c4
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -23,7 +23,7 @@ create type fencepost_private.event_kind as enum (
   'run.started', 'run.completed', 'run.failed', 'run.cancelled', 'run.paused', 'run.resumed', 'run.compensated',
   'task.skipped', 'signal.received', 'schedule.fired', 'consumer.expired', 'approval.requested', 'approval.decided',
   'worker.registered', 'worker.lost', 'worker.stopped', 'worker.draining',
-  'operator.type_configured', 'operator.type_paused', 'operator.type_resumed', 'operator.restored', 'run.migrated');
+  'operator.type_configured', 'operator.type_paused', 'operator.type_resumed', 'operator.restored', 'run.migrated', 'operator.workflow_configured');
 comment on type fencepost_private.event_kind is 'What happened, in the event log. A kind is never renamed; new ones are added at the end.';
 
 create type fencepost_private.attempt_outcome as enum (
@@ -558,7 +558,7 @@ comment on column fencepost_private.suspended.wake_at is 'When it resumes by its
 comment on column fencepost_private.suspended.waits_for is 'Name of the signal it waits for, if any.';
 --! EndIncluded tables/suspended.sql
 --! Included tables/parked.sql
--- Jobs that are due but wait for something besides a worker: for their run to be resumed ('run'), for the gate before
+-- Jobs that wait for something besides a worker or a time: for their run to be resumed ('run'), for the gate before
 -- their task ('approval'), for room in the map they are an item of ('map 12'), and, once limits by key exist, for a slot.
 create table fencepost_private.parked (
   id        bigint primary key,
@@ -566,16 +566,18 @@ create table fencepost_private.parked (
   attempts  int not null,
   token     int not null,
   parked_at timestamptz not null,
-  waits_for text not null
+  waits_for text not null,
+  due_at    timestamptz
 );
 create index parked_waits_for_idx on fencepost_private.parked (waits_for, id);
-comment on table fencepost_private.parked is 'Jobs that are due but held: by a paused run, a gate, a full map, a key or pool.';
+comment on table fencepost_private.parked is 'Jobs that are held: by a paused run, a gate, a full map, a key or pool.';
 comment on column fencepost_private.parked.id is 'The job.';
 comment on column fencepost_private.parked.lane_id is 'The lane it returns to.';
 comment on column fencepost_private.parked.attempts is 'Attempts that count so far.';
 comment on column fencepost_private.parked.token is 'The fencing token of its last claim; 0 before the first.';
 comment on column fencepost_private.parked.parked_at is 'Since when it waits.';
 comment on column fencepost_private.parked.waits_for is 'What it waits for: run, approval, map and its task, or the key or pool.';
+comment on column fencepost_private.parked.due_at is 'Until when it had to wait when it was parked, such as a retry: it is not ready before. Null for a job that was due.';
 --! EndIncluded tables/parked.sql
 --! Included tables/step.sql
 -- What a handler has written down on its way: checkpoints that are recorded once, and its latest progress.
@@ -775,7 +777,9 @@ insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) 
   (14, 'retire_jobs',       'retire_jobs()',       '0',          false),
   (15, 'prune_minutes',     'prune_minutes()',     '1 hour',     false),
   (16, 'prune_workers',     'prune_workers()',     '1 hour',     false),
-  (17, 'settle_due_runs',   'settle_due_runs(500)', '0',         false);
+  (17, 'settle_due_runs',   'settle_due_runs(500, ''5 minutes'')', '0', false),
+  (22, 'settle_due_rest',   'settle_due_runs(500)', '1 minute',  false),
+  (23, 'retire_runs',       'retire_runs()',       '0',          false);
 
 create table fencepost_private.partition_fate (
   partition  text primary key,
@@ -874,12 +878,14 @@ create table fencepost_private.workflow (
   name           text not null constraint workflow_name_unique unique
                  constraint workflow_name_well_formed check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}$'),
   latest_version int not null default 0,
+  keep_finished  interval not null default '7 days' constraint workflow_keep_positive check (keep_finished between '0' and '100 years'),
   created_at     timestamptz not null
 );
 comment on table fencepost_private.workflow is 'A workflow by name.';
 comment on column fencepost_private.workflow.workflow_id is 'Internal number.';
 comment on column fencepost_private.workflow.name is 'The name that starts its runs.';
 comment on column fencepost_private.workflow.latest_version is 'The version that new runs take.';
+comment on column fencepost_private.workflow.keep_finished is 'How long its finished runs are kept.';
 comment on column fencepost_private.workflow.created_at is 'When its first version was published.';
 
 create table fencepost_private.workflow_version (
@@ -2271,6 +2277,9 @@ comment on function fencepost_private.add_worker(text, text, int, text[], interv
 -- not its own any more. Sessions that claim under one name at once are one worker. Call heartbeat() at least every third of the ttl while jobs run, or give a ttl that is some
 -- seconds longer than any job takes. Types that nobody has enqueued yet simply have no jobs.
 --
+-- Commit before the work begins. Whoever completes in the same transaction keeps others from the job meanwhile, and may be
+-- ended with 40P01 when somebody pauses or cancels the run that it belongs to: see complete().
+--
 -- Locks: none that it waits for, but a session that is registering the same name. Errors: JE003; JE010 only if the name
 -- is lost again and again while it claims (a lost worker starts anew).
 create function fencepost.claim(worker text, types text[], max int default 1, ttl interval default null)
@@ -2529,7 +2538,9 @@ comment on function fencepost_private.check_pairs(bigint[], int[], text) is 'Rai
 --! Included jobs/complete.sql
 -- Completes one attempt, in the caller's transaction: what the handler wrote there, the result and the event are one
 -- commit. When the lease was lost it raises, so the caller's transaction rolls back and nothing is done twice.
--- Locks: the lease; waits for a transaction that is ending the same attempt.
+-- Locks: the root run of a task's job, then the lease; waits for a transaction that is ending the same attempt, or holds
+-- the run. Called in the transaction that claimed the job of a run, it may meet an operator of that run who waits for the
+-- job: PostgreSQL ends one of the two with 40P01, and it can be done again.
 -- Errors: JE001 (stale token), JE002 (no such job), JE006 (result too large).
 create function fencepost.complete(job_id bigint, token int, result jsonb default null)
 returns void
@@ -3759,11 +3770,14 @@ comment on function fencepost.suspend(bigint, int, timestamptz, interval, text)
 --! EndIncluded jobs/suspend.sql
 
 -- Workflows: definitions, runs, what moves them
---! Included workflows/hooks.sql
--- Where jobs meet runs. The engine of jobs calls these set-wise, in the transaction of the transition.
+--! Included workflows/lock_runs.sql
+-- Whoever moves a job of a run holds the run first: the global order is run, task, job. The engine of jobs calls these
+-- before it locks any job, set-wise. One lock, that of the root run, serves a whole family of child runs, so parents
+-- and children cannot deadlock.
+--
+-- Why the planner's switches stand in these heads, and in all of this folder: see advance.sql, "Plans".
 
--- Locks the root runs of these jobs in id order, before any of the jobs is locked: the global order is run, task, job.
--- One lock serves a whole family of child runs, so parents and children cannot deadlock.
+-- Locks the root runs of these jobs in id order.
 create function fencepost_private.lock_runs_of(p_job_ids bigint[]) returns void
 language plpgsql volatile
 set search_path = fencepost_private, pg_temp
@@ -3800,6 +3814,7 @@ end
 $$;
 comment on function fencepost_private.lock_runs_of_leases(bigint[]) is 'Locks the root runs of these leased jobs in id order; waits.';
 
+-- The roots of these runs, in id order: waits for whoever holds one.
 create function fencepost_private.lock_roots(p_run_ids bigint[]) returns void
 language plpgsql volatile
 set search_path = fencepost_private, pg_temp
@@ -3887,118 +3902,9 @@ begin
 end
 $$;
 comment on function fencepost_private.held_roots(bigint[]) is 'Locks these root runs without waiting and returns those that somebody else holds.';
-
--- Jobs of tasks that ended. A dead letter fails its task, so does nothing else; a discarded one had failed it before.
-create function fencepost_private.jobs_ended(p_ends fencepost_private.task_end[], p_now timestamptz) returns void
-language plpgsql volatile
-set search_path = fencepost_private, pg_temp
-as $$
-begin
-  if cardinality(p_ends) > 0 then
-    perform advance(p_ends, null, null, p_now);
-  end if;
-end
-$$;
-comment on function fencepost_private.jobs_ended(fencepost_private.task_end[], timestamptz) is 'Called by every ending of jobs with the tasks that end by it.';
-
--- Jobs that came back from the dead: their tasks are queued again, their maps and runs live again. Items wait, parked,
--- for room in their map.
--- Errors: JE004 when the run, or one around it, was cancelled or has begun to undo what it did.
-create function fencepost_private.jobs_revived(p_job_ids bigint[], p_now timestamptz) returns void
-language plpgsql volatile
-set search_path = fencepost_private, pg_temp
-set enable_seqscan = off
-as $$
-declare
-  v_deltas run_delta[];
-  v_maps   bigint[];
-  v_more   record;
-begin
-  perform refuse_late_replay(p_job_ids);
-  with back as (
-    update task t set status = 'queued', error = null, finished_at = null
-    from job b
-    where b.id = any (p_job_ids) and t.task_id = b.task_id and t.status = 'failed'
-    returning t.run_id, t.kind, t.parent_task_id, t.task_no, t.released
-  ), maps as (
-    update task m
-    set items_open = m.items_open + n.n, items_failed = m.items_failed - n.n, status = 'waiting', error = null, finished_at = null
-    from (select b.parent_task_id, count(*)::int as n from back b where b.kind = 'item' group by b.parent_task_id) as n,
-         task before
-    where m.task_id = n.parent_task_id and before.task_id = m.task_id
-    returning m.task_id, m.run_id, m.released, before.status as was
-  )
-  select coalesce(array_agg(d.delta), '{}'), array(select m.task_id from maps m order by m.task_id) into v_deltas, v_maps
-  from (
-    select row(b.run_id, 0, count(*), 0, -count(*) filter (where b.kind not in ('item', 'compensation') and b.released), -count(*) filter (where b.kind not in ('item', 'compensation') and not b.released), 0,
-               0, -count(*) filter (where b.kind = 'compensation'))::run_delta as delta
-    from back b group by b.run_id
-    union all
-    select row(m.run_id, 0, 0, 1, case when m.released then -1 else 0 end, case when m.released then 0 else -1 end, 0, 0, 0)::run_delta from maps m where m.was = 'failed'
-  ) as d;
-  if cardinality(v_deltas) = 0 then
-    return;
-  end if;
-  perform revive_parents(array(select distinct d.run_id from unnest(v_deltas) as d), p_now);
-  perform advance(null, null, v_deltas, p_now);
-  perform park_items(p_job_ids, v_maps), park_paused(p_job_ids);
-  select i.ends, i.deltas into v_more from start_items(v_maps, p_now) as i;
-  perform advance(v_more.ends, null, v_more.deltas, p_now);
-end
-$$;
-comment on function fencepost_private.jobs_revived(bigint[], timestamptz) is 'Called by replay with the jobs that live again: their tasks, maps and runs live again too. Raises JE004.';
-
--- Raises JE004 when one of these jobs belongs to a run that cannot live again: it, or one around it, was cancelled or is
--- undoing what it did. An undoing itself can be replayed also then.
-create function fencepost_private.refuse_late_replay(p_job_ids bigint[]) returns void
-language plpgsql volatile
-set search_path = fencepost_private, pg_temp
-set enable_seqscan = off
-as $$
-declare
-  v record;
-begin
-  with recursive around as (
-    select t.task_id, t.kind = 'compensation' as is_undoing, r.run_id, r.parent_task_id, r.cancelled_at is not null as cancelled, r.compensating_at is not null as compensating
-    from unnest(p_job_ids) as i(id) join job b on b.id = i.id join task t on t.task_id = b.task_id join run r on r.run_id = t.run_id
-    union
-    select a.task_id, a.is_undoing, r.run_id, r.parent_task_id, r.cancelled_at is not null and not a.is_undoing, r.compensating_at is not null
-    from around a join task t on t.task_id = a.parent_task_id join run r on r.run_id = t.run_id
-  )
-  select a.task_id, a.run_id, case when a.cancelled then 'cancelled' else 'being compensated' end as state into v
-  from around a where a.cancelled or a.compensating and not a.is_undoing limit 1;
-  if found then
-    perform raise_error('JE004', format('run %s is %s: task %s cannot be replayed', v.run_id, v.state, v.task_id), format('received the job of task %s', v.task_id),
-      'Start a new run with fencepost.restart_run().');
-  end if;
-end
-$$;
-comment on function fencepost_private.refuse_late_replay(bigint[]) is 'Raises JE004 for a job whose run, or a run around it, is cancelled or being compensated.';
-
--- A child run that lives again brings its parent task back from failed to waiting, and so on outwards.
-create function fencepost_private.revive_parents(p_run_ids bigint[], p_now timestamptz) returns void
-language plpgsql volatile
-set search_path = fencepost_private, pg_temp
-set enable_seqscan = off
-as $$
-declare
-  v_deltas run_delta[];
-begin
-  with back as (
-    update task t set status = 'waiting', error = null, finished_at = null
-    from run r
-    where r.run_id = any (p_run_ids) and t.task_id = r.parent_task_id and t.status = 'failed'
-      and not exists (select from run o where o.run_id = t.run_id and (o.cancelled_at is not null or o.compensating_at is not null))
-    returning t.run_id, t.released
-  )
-  select coalesce(array_agg(row(b.run_id, 0, 0, 1, case when b.released then -1 else 0 end, case when b.released then 0 else -1 end, 0, 0, 0)::run_delta), '{}') into v_deltas from back b;
-  if cardinality(v_deltas) > 0 then
-    perform revive_parents(array(select distinct d.run_id from unnest(v_deltas) as d), p_now);
-    perform advance(null, null, v_deltas, p_now);
-  end if;
-end
-$$;
-comment on function fencepost_private.revive_parents(bigint[], timestamptz) is 'Brings tasks whose child run lives again back to waiting.';
+--! EndIncluded workflows/lock_runs.sql
+--! Included workflows/park.sql
+-- Jobs of runs that are held: while their run is paused, a gate stands before their task, or their map is full.
 
 -- Parks these jobs where they are items of maps that limit how many run at once.
 create function fencepost_private.park_items(p_job_ids bigint[], p_map_ids bigint[]) returns void
@@ -4050,14 +3956,14 @@ begin
   for v_try in 1..20 loop
     exit when not exists (select from ready r where r.id = any (p_job_ids)) and not exists (select from delayed d where d.id = any (p_job_ids));
     with from_ready as (
-      delete from ready r where r.id = any (p_job_ids) returning r.id, r.lane_id, r.attempts, r.token
+      delete from ready r where r.id = any (p_job_ids) returning r.id, r.lane_id, r.attempts, r.token, null::timestamptz as due_at
     ), from_delayed as (
-      delete from delayed d where d.id = any (p_job_ids) returning d.id, d.lane_id, d.attempts, d.token
+      delete from delayed d where d.id = any (p_job_ids) returning d.id, d.lane_id, d.attempts, d.token, d.available_at
     ), moved as (
       select true as was_ready, r.* from from_ready r union all select false, d.* from from_delayed d
     ), put as (
-      insert into parked (id, lane_id, attempts, token, parked_at, waits_for)
-      select m.id, m.lane_id, m.attempts, m.token, fencepost_private.now(), p_for from moved m
+      insert into parked (id, lane_id, attempts, token, parked_at, waits_for, due_at)
+      select m.id, m.lane_id, m.attempts, m.token, fencepost_private.now(), p_for, m.due_at from moved m
     ), counted as (
       insert into depth_delta (type_id, xid, ready, delayed, parked)
       select l.type_id, xid(), -count(*) filter (where m.was_ready), -count(*) filter (where not m.was_ready), count(*)
@@ -4071,13 +3977,15 @@ end
 $$;
 comment on function fencepost_private.park_jobs(bigint[], text) is 'Moves jobs from ready and delayed to parked; returns how many.';
 
--- Moves parked jobs back to ready and wakes who sleeps for them. Returns how many.
+-- Moves parked jobs back to ready and wakes who sleeps for them; those whose time has not come go back to delayed, for
+-- what is left of their wait. Returns how many.
 create function fencepost_private.unpark_jobs(p_job_ids bigint[]) returns int
 language plpgsql volatile
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 as $$
 declare
+  v_now   timestamptz := fencepost_private.now();
   v_types int[];
   v_count int;
 begin
@@ -4085,13 +3993,17 @@ begin
     return 0;
   end if;
   with moved as (
-    delete from parked p where p.id = any (p_job_ids) returning p.*
-  ), put as (
+    delete from parked p where p.id = any (p_job_ids) returning p.*, p.due_at > v_now as is_early
+  ), made_ready as (
     insert into ready (id, xid, lane_id, attempts, token, ready_at)
-    select m.id, xid(), m.lane_id, m.attempts, m.token, fencepost_private.now() from moved m order by m.id
+    select m.id, xid(), m.lane_id, m.attempts, m.token, v_now from moved m where m.is_early is not true order by m.id
+  ), made_delayed as (
+    insert into delayed (id, available_at, lane_id, attempts, token)
+    select m.id, m.due_at, m.lane_id, m.attempts, m.token from moved m where m.is_early
   ), counted as (
-    insert into depth_delta (type_id, xid, parked, ready)
-    select l.type_id, xid(), -count(*), count(*) from moved m join lane l on l.lane_id = m.lane_id group by l.type_id
+    insert into depth_delta (type_id, xid, parked, ready, delayed)
+    select l.type_id, xid(), -count(*), count(*) filter (where m.is_early is not true), count(*) filter (where m.is_early)
+    from moved m join lane l on l.lane_id = m.lane_id group by l.type_id
     returning type_id
   )
   select (select count(*) from moved), (select array_agg(c.type_id) from counted c) into v_count, v_types;
@@ -4099,8 +4011,132 @@ begin
   return v_count;
 end
 $$;
-comment on function fencepost_private.unpark_jobs(bigint[]) is 'Moves parked jobs back to ready; returns how many.';
---! EndIncluded workflows/hooks.sql
+comment on function fencepost_private.unpark_jobs(bigint[]) is 'Moves parked jobs back to ready, or to delayed where their time has not come; returns how many.';
+--! EndIncluded workflows/park.sql
+--! Included workflows/revive.sql
+-- Jobs that come back from the dead, and what lives again with them: their tasks, the maps and the runs around those.
+
+-- Jobs that came back from the dead: their tasks are queued again, their maps and runs live again. Items wait, parked,
+-- for room in their map.
+-- Errors: JE004 when the run, or one around it, was cancelled or has begun to undo what it did.
+create function fencepost_private.jobs_revived(p_job_ids bigint[], p_now timestamptz) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v_deltas run_delta[];
+  v_maps   bigint[];
+  v_more   record;
+begin
+  perform refuse_late_replay(p_job_ids);
+  with back as (
+    update task t set status = 'queued', error = null, finished_at = null
+    from job b
+    where b.id = any (p_job_ids) and t.task_id = b.task_id and t.status = 'failed'
+    returning t.run_id, t.kind, t.parent_task_id, t.task_no, t.released
+  ), maps as (
+    update task m
+    set items_open = m.items_open + n.n, items_failed = m.items_failed - n.n, status = 'waiting', error = null, finished_at = null
+    from (select b.parent_task_id, count(*)::int as n from back b where b.kind = 'item' group by b.parent_task_id) as n,
+         task before
+    where m.task_id = n.parent_task_id and before.task_id = m.task_id
+    returning m.task_id, m.run_id, m.released, before.status as was
+  )
+  select coalesce(array_agg(d.delta), '{}'), array(select m.task_id from maps m order by m.task_id) into v_deltas, v_maps
+  from (
+    select row(b.run_id, 0, count(*), 0, -count(*) filter (where b.kind not in ('item', 'compensation') and b.released), -count(*) filter (where b.kind not in ('item', 'compensation') and not b.released), 0,
+               0, -count(*) filter (where b.kind = 'compensation'))::run_delta as delta
+    from back b group by b.run_id
+    union all
+    select row(m.run_id, 0, 0, 1, case when m.released then -1 else 0 end, case when m.released then 0 else -1 end, 0, 0, 0)::run_delta from maps m where m.was = 'failed'
+  ) as d;
+  if cardinality(v_deltas) = 0 then
+    return;
+  end if;
+  perform revive_parents(array(select distinct d.run_id from unnest(v_deltas) as d), p_now);
+  perform advance(null, null, v_deltas, p_now);
+  perform park_items(p_job_ids, v_maps), park_paused(p_job_ids);
+  select i.ends, i.deltas into v_more from start_items(v_maps, p_now) as i;
+  perform advance(v_more.ends, null, v_more.deltas, p_now);
+end
+$$;
+comment on function fencepost_private.jobs_revived(bigint[], timestamptz) is 'Called by replay with the jobs that live again: their tasks, maps and runs live again too. Raises JE004.';
+
+-- Raises JE004 when one of these jobs cannot live again: see late_replays.
+create function fencepost_private.refuse_late_replay(p_job_ids bigint[]) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v record;
+begin
+  select l.* into v from late_replays(p_job_ids) as l limit 1;
+  if found then
+    perform raise_error('JE004', format('run %s is %s: task %s cannot be replayed', v.run_id, v.state, v.task_id), format('received the job of task %s', v.task_id),
+      'Start a new run with fencepost.restart_run().');
+  end if;
+end
+$$;
+comment on function fencepost_private.refuse_late_replay(bigint[]) is 'Raises JE004 for a job whose run, or a run around it, is cancelled or being compensated.';
+
+-- Those of these jobs whose run cannot live again: it, or one around it (run_id names which), was cancelled or is undoing
+-- what it did. An undoing itself can be replayed also then.
+create function fencepost_private.late_replays(p_job_ids bigint[])
+returns table (job_id bigint, task_id bigint, run_id bigint, state text)
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+#variable_conflict use_column
+begin
+  return query
+  with recursive around as (
+    select i.id as job_id, t.task_id, t.kind = 'compensation' as is_undoing, r.run_id, r.parent_task_id, r.cancelled_at is not null as cancelled, r.compensating_at is not null as compensating
+    from unnest(p_job_ids) as i(id)
+    cross join lateral (select b.task_id from job b where b.id = i.id offset 0) as b
+    cross join lateral (select t.* from task t where t.task_id = b.task_id offset 0) as t
+    cross join lateral (select r.* from run r where r.run_id = t.run_id offset 0) as r
+    union
+    select a.job_id, a.task_id, a.is_undoing, r.run_id, r.parent_task_id, r.cancelled_at is not null and not a.is_undoing, r.compensating_at is not null
+    from around a
+    cross join lateral (select t.run_id from task t where t.task_id = a.parent_task_id offset 0) as t
+    cross join lateral (select r.* from run r where r.run_id = t.run_id offset 0) as r
+  )
+  select a.job_id, a.task_id, a.run_id, case when a.cancelled then 'cancelled' else 'being compensated' end
+  from around a where a.cancelled or a.compensating and not a.is_undoing;
+end
+$$;
+comment on function fencepost_private.late_replays(bigint[]) is 'Those of these jobs that cannot be replayed, because their run or one around it is cancelled or being compensated.';
+
+-- A child run that lives again brings its parent task back from failed to waiting, and so on outwards.
+create function fencepost_private.revive_parents(p_run_ids bigint[], p_now timestamptz) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v_deltas run_delta[];
+begin
+  with back as (
+    update task t set status = 'waiting', error = null, finished_at = null
+    from run r
+    where r.run_id = any (p_run_ids) and t.task_id = r.parent_task_id and t.status = 'failed'
+      and not exists (select from run o where o.run_id = t.run_id and (o.cancelled_at is not null or o.compensating_at is not null))
+    returning t.run_id, t.released
+  )
+  select coalesce(array_agg(row(b.run_id, 0, 0, 1, case when b.released then -1 else 0 end, case when b.released then 0 else -1 end, 0, 0, 0)::run_delta), '{}') into v_deltas from back b;
+  if cardinality(v_deltas) > 0 then
+    perform revive_parents(array(select distinct d.run_id from unnest(v_deltas) as d), p_now);
+    perform advance(null, null, v_deltas, p_now);
+  end if;
+end
+$$;
+comment on function fencepost_private.revive_parents(bigint[], timestamptz) is 'Brings tasks whose child run lives again back to waiting.';
+--! EndIncluded workflows/revive.sql
 --! Included workflows/expressions.sql
 -- What expressions of a definition see, and how they are read. All are PostgreSQL's own SQL/JSON paths over
 -- {"input": …, "tasks": {name: output}, "errors": {name: error}, "run": {…}}, for items of a map also "item", "index".
@@ -4873,6 +4909,41 @@ end
 $$;
 comment on function fencepost_private.task_order(jsonb) is 'A topological order of a definition''s tasks, as places in it. Raises JE008 naming a cycle.';
 --! EndIncluded workflows/publish_workflow.sql
+--! Included workflows/configure_workflow.sql
+-- An operator changes settings of a workflow, for all its versions. null leaves a setting as it is.
+--   keep_finished  how long its finished runs are kept, with their tasks, approvals, signals and idempotency keys; from
+--                  nothing to 100 years, by default 7 days. What is kept longer whatever it says: see retire_runs.
+-- Locks: the workflow's row. Errors: JE002; JE003 (keep_finished).
+create function fencepost.configure_workflow(name text, keep_finished interval default null)
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := fencepost_private.now();
+  v     workflow;
+begin
+  if configure_workflow.keep_finished not between interval '0' and interval '100 years' then
+    perform raise_error('JE003', 'keep_finished must be an interval such as "7 days", at most 100 years', format('received keep_finished = %s', configure_workflow.keep_finished),
+      'Nothing was changed.');
+  end if;
+  perform find_version(configure_workflow.name, null);
+  select w.* into v from workflow w where w.name = configure_workflow.name for no key update;
+  if coalesce(configure_workflow.keep_finished, v.keep_finished) = v.keep_finished then
+    return;
+  end if;
+  update workflow w set keep_finished = configure_workflow.keep_finished where w.workflow_id = v.workflow_id;
+  insert into event (xid, at, tenant, kind, actor, data)
+  values (xid(), v_now, current_tenant(), 'operator.workflow_configured', actor(),
+          jsonb_build_object('workflow', v.name, 'before', jsonb_build_object('keep_finished', v.keep_finished), 'after', jsonb_build_object('keep_finished', configure_workflow.keep_finished)));
+end
+$$;
+comment on function fencepost.configure_workflow(text, interval) is 'Sets how long finished runs of a workflow are kept; null leaves it as it is. Raises JE002, JE003.';
+--! EndIncluded workflows/configure_workflow.sql
 --! Included workflows/advance.sql
 -- How runs move, set-wise, in the transaction of whatever moved them:
 --
@@ -4885,9 +4956,13 @@ comment on function fencepost_private.task_order(jsonb) is 'A topological order 
 --
 -- Times are written and read in UTC, whoever's session it is.
 --
--- Plans: these statements may be planned when their tables are empty, and are kept while they grow. What is looked up by
--- key stands in a lateral subquery with OFFSET 0; what is updated by key is joined by `key = any (array[…])`. Either can
--- only be an index scan, key by key: a plain join may as well read the whole table through an index, while it seems small.
+-- Plans: these statements may be planned when their tables are empty, and are kept while they grow. So the functions of
+-- this folder turn the planner's other ways off in their heads: no statement of theirs is better served by reading a
+-- whole table, or by hashing or sorting one, than by its index. enable_seqscan alone is enough where a statement names a
+-- run or two; whatever joins many rows says hash and merge join too, and force_generic_plan where it is called so often
+-- that planning it would cost more than running it. What is looked up by key stands in a lateral subquery with OFFSET 0;
+-- what is updated by key is joined by `key = any (array[…])`. Either can only be an index scan, key by key: a plain join
+-- may as well read the whole table through an index, while it seems small.
 -- Locks: the caller holds the root runs; tasks are locked in id order, then jobs.
 create function fencepost_private.advance(p_ends fencepost_private.task_end[], p_starts bigint[], p_deltas fencepost_private.run_delta[], p_now timestamptz)
 returns void
@@ -4933,6 +5008,19 @@ end
 $$;
 comment on function fencepost_private.advance(fencepost_private.task_end[], bigint[], fencepost_private.run_delta[], timestamptz)
   is 'Moves runs on: ends tasks, starts those that became ready, settles the runs. The caller holds the root runs.';
+
+-- Jobs of tasks that ended. A dead letter fails its task, so does nothing else; a discarded one had failed it before.
+create function fencepost_private.jobs_ended(p_ends fencepost_private.task_end[], p_now timestamptz) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if cardinality(p_ends) > 0 then
+    perform advance(p_ends, null, null, p_now);
+  end if;
+end
+$$;
+comment on function fencepost_private.jobs_ended(fencepost_private.task_end[], timestamptz) is 'Called by every ending of jobs with the tasks that end by it.';
 
 -- Ends tasks that are still alive; others are passed over, so nothing ends twice.
 create function fencepost_private.end_tasks(p_ends fencepost_private.task_end[], p_now timestamptz)
@@ -5061,7 +5149,7 @@ return 'map ' || p_task_id;
 comment on function fencepost_private.map_place(bigint) is 'What a parked item of this map waits for.';
 
 -- Starts the next items of these maps, as many as max_parallel leaves room for: first those that came back from the
--- dead and were parked for room, then new ones.
+-- dead and were parked for room, then new ones, a few at once like all payloads.
 create function fencepost_private.start_items(p_map_ids bigint[], p_now timestamptz, out ends fencepost_private.task_end[], out deltas fencepost_private.run_delta[])
 language plpgsql
 volatile
@@ -5073,8 +5161,10 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
+  v_maps bigint[] := p_map_ids;
   v_held bigint[];
   v_due  due_task[];
+  v_more record;
 begin
   ends := '{}';
   deltas := '{}';
@@ -5089,27 +5179,36 @@ begin
     perform unpark_jobs(v_held);
   end if;
 
-  with room as materialized (
-    select m.task_id, m.run_id, m.items_started as first_item, least(m.items - m.items_started, w.room) as many,
-           r.tenant, d.type, coalesce(d.priority, r.priority, 5) as priority, d.max_attempts, d.timeout
-    from room_in(p_map_ids) as w
-    cross join lateral (select m.* from task m where m.task_id = w.task_id offset 0) as m
-    cross join lateral (select r.* from run r where r.run_id = m.run_id offset 0) as r
-    cross join lateral (select d.* from workflow_task d where d.version_id = r.version_id and d.task_no = m.task_no offset 0) as d
-    where w.room > 0 and m.items_started < m.items
-  ), moved as (
-    update task m set items_started = m.items_started + w.many from room w where m.task_id = any (array[w.task_id])
-  )
-  select array_agg(row(t.task_id, t.run_id, t.task_no, 'item', w.tenant, w.type, w.priority, w.max_attempts, w.timeout, t.input,
-                       false, null, null, null, null, null, null, null, null)::due_task order by t.task_id)
-    into v_due
-  from room w
-  cross join lateral (
-    select t.* from task t where t.parent_task_id = w.task_id and t.item >= w.first_item and t.item < w.first_item + w.many offset 0
-  ) as t;
-  if v_due is not null then
-    select q.ends, q.deltas into ends, deltas from queue_tasks(v_due, p_now) as q;
-  end if;
+  while cardinality(v_maps) > 0 loop
+    with room as materialized (
+      select m.task_id, m.run_id, m.items_started as first_item, least(m.items - m.items_started, w.room) as wanted,
+             r.tenant, d.type, coalesce(d.priority, r.priority, 5) as priority, d.max_attempts, d.timeout
+      from room_in(v_maps) as w
+      cross join lateral (select m.* from task m where m.task_id = w.task_id offset 0) as m
+      cross join lateral (select r.* from run r where r.run_id = m.run_id offset 0) as r
+      cross join lateral (select d.* from workflow_task d where d.version_id = r.version_id and d.task_no = m.task_no offset 0) as d
+      where w.room > 0 and m.items_started < m.items
+    ), shared as materialized (
+      select r.*, greatest(0, least(r.wanted, payloads_at_once() - (sum(r.wanted) over (order by r.task_id) - r.wanted)))::int as many from room r
+    ), moved as (
+      update task m set items_started = m.items_started + s.many from shared s where m.task_id = any (array[s.task_id]) and s.many > 0
+    )
+    select array(
+             select row(t.task_id, t.run_id, t.task_no, 'item', s.tenant, s.type, s.priority, s.max_attempts, s.timeout, t.input,
+                        false, null, null, null, null, null, null, null, null)::due_task
+             from shared s
+             cross join lateral (
+               select t.* from task t where t.parent_task_id = s.task_id and t.item >= s.first_item and t.item < s.first_item + s.many offset 0
+             ) as t
+             order by t.task_id),
+           array(select s.task_id from shared s where s.many < s.wanted order by s.task_id)
+      into v_due, v_maps;
+    if cardinality(v_due) > 0 then
+      select q.ends, q.deltas into v_more from queue_tasks(v_due, p_now) as q;
+      ends := ends || v_more.ends;
+      deltas := deltas || v_more.deltas;
+    end if;
+  end loop;
 end
 $$;
 comment on function fencepost_private.start_items(bigint[], timestamptz) is 'Enqueues the next items of these maps, within max_parallel.';
@@ -5194,6 +5293,9 @@ comment on function fencepost_private.count_items(fencepost_private.ended_task[]
 -- and what changes in the runs' numbers.
 --
 -- The join rule: a task is skipped when its condition is false, or when it has parents and all of them were skipped.
+--
+-- Their payloads are built at once, so few tasks are looked at at once: each payload may be as large as its type allows,
+-- and an array holds a gigabyte.
 create function fencepost_private.start_tasks(
   p_task_ids bigint[], p_now timestamptz, out ends fencepost_private.task_end[], out starts bigint[], out deltas fencepost_private.run_delta[])
 language plpgsql
@@ -5206,29 +5308,38 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
-  v_due   due_task[] := due_tasks(p_task_ids, p_now);
-  v_kinds task_kind[] := array(select distinct d.kind from unnest(v_due) as d where d.skip_reason is null);
+  v_due   due_task[];
+  v_kinds task_kind[];
   v_more  record;
 begin
-  select coalesce(array_agg(row(d.task_id, 'skipped', null, d.skip_reason)::task_end), '{}') into ends
-  from unnest(v_due) as d where d.skip_reason is not null;
+  ends := '{}';
   starts := '{}';
   deltas := '{}';
-
-  if 'job' = any (v_kinds) then
-    select q.ends, q.deltas into v_more from queue_tasks(array(select d from unnest(v_due) as d where d.kind = 'job' and d.skip_reason is null), p_now) as q;
-    ends := ends || v_more.ends;
-    deltas := deltas || v_more.deltas;
-  end if;
-  if v_kinds && array['approval', 'timer', 'signal', 'map', 'workflow']::task_kind[] then
-    select w.ends, w.starts, w.deltas into v_more from await_tasks(array(select d from unnest(v_due) as d where d.kind <> 'job' and d.skip_reason is null), p_now) as w;
-    ends := ends || v_more.ends;
-    starts := v_more.starts;
-    deltas := deltas || v_more.deltas;
-  end if;
+  for v_first in 1..cardinality(p_task_ids) by payloads_at_once() loop
+    v_due := due_tasks(p_task_ids[v_first : v_first + payloads_at_once() - 1], p_now);
+    v_kinds := array(select distinct d.kind from unnest(v_due) as d where d.skip_reason is null);
+    ends := ends || array(select row(d.task_id, 'skipped', null, d.skip_reason)::task_end from unnest(v_due) as d where d.skip_reason is not null);
+    if 'job' = any (v_kinds) then
+      select q.ends, q.deltas into v_more from queue_tasks(array(select d from unnest(v_due) as d where d.kind = 'job' and d.skip_reason is null), p_now) as q;
+      ends := ends || v_more.ends;
+      deltas := deltas || v_more.deltas;
+    end if;
+    if v_kinds && array['approval', 'timer', 'signal', 'map', 'workflow']::task_kind[] then
+      select w.ends, w.starts, w.deltas into v_more from await_tasks(array(select d from unnest(v_due) as d where d.kind <> 'job' and d.skip_reason is null), p_now) as w;
+      ends := ends || v_more.ends;
+      starts := starts || v_more.starts;
+      deltas := deltas || v_more.deltas;
+    end if;
+  end loop;
 end
 $$;
 comment on function fencepost_private.start_tasks(bigint[], timestamptz) is 'Starts tasks whose parents have ended; returns those that end at once, those of child runs, and what changes in the runs'' numbers.';
+
+create function fencepost_private.payloads_at_once()
+returns int
+language sql immutable
+return 200;
+comment on function fencepost_private.payloads_at_once() is 'How many payloads are built at once; each may be as large as its type allows.';
 
 -- A text as a time, or null when it is none.
 create function fencepost_private.try_time(p_text text)
@@ -6158,7 +6269,7 @@ comment on function fencepost_private.lock_run(bigint) is 'Locks the root of a r
 --! EndIncluded workflows/signal_run.sql
 --! Included workflows/pause_run.sql
 -- Holds a run, and its child runs: nothing of it is started any more. What runs now finishes; its jobs that wait are
--- parked, and so is a retry that comes up meanwhile. Pausing twice changes nothing.
+-- parked, and so is a retry that comes up meanwhile: it keeps its wait. Pausing twice changes nothing.
 -- Locks: the root run, then the jobs. Errors: JE002; JE004 when the run has ended.
 create function fencepost.pause_run(run_id bigint, reason text default null)
 returns void
@@ -6215,7 +6326,7 @@ $$;
 comment on function fencepost_private.run_family(bigint) is 'A run and all its child runs, in id order.';
 --! EndIncluded workflows/pause_run.sql
 --! Included workflows/resume_run.sql
--- Lets a held run go on: parked jobs are ready again, and tasks whose parents ended meanwhile start.
+-- Lets a held run go on: parked jobs are ready again, or wait on until the time of their retry, and tasks whose parents ended meanwhile start.
 -- Locks: the root run, then the jobs. Errors: JE002; JE004 when it is not paused.
 create function fencepost.resume_run(run_id bigint)
 returns void
@@ -6554,39 +6665,62 @@ comment on function fencepost.migrate_run(bigint, int, boolean) is 'Moves a run 
 --! Included workflows/settle_due.sql
 -- Timers that fire, approvals and signals that expire. A step of maintain(); at most p_limit of each. In a paused run
 -- nothing fires or expires. Runs that somebody holds are passed over until the next pass.
+-- With p_window only what fell due within it: maintain() passes five minutes each second, so that under a held snapshot it
+-- never walks the dead head of the indexes, and null once a minute, for what was held or committed late.
 -- Locks: root runs, SKIP LOCKED.
-create function fencepost_private.settle_due_runs(p_limit int default 500, p_now timestamptz default fencepost_private.now())
+create function fencepost_private.settle_due_runs(p_limit int default 500, p_window interval default null, p_now timestamptz default fencepost_private.now())
 returns bigint
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 set timezone = 'UTC'
+set jit = off
 as $$
 declare
-  v_due   bigint[];
+  v_from  timestamptz := coalesce(p_now - p_window, '-infinity');
+  v_tasks bigint[];
+  v_gates bigint[];
   v_roots bigint[];
   v_count bigint := 0;
   v       record;
 begin
-  v_due := array(
-    select t.run_id from task t join run r on r.run_id = t.run_id
-    where t.due_at <= p_now and r.paused_at is null order by t.due_at limit p_limit) || array(
-    select a.run_id from approval a join run r on r.run_id = a.run_id
-    where a.status = 'pending' and a.is_gate and a.expires_at <= p_now and r.paused_at is null order by a.expires_at limit p_limit);
-  if cardinality(v_due) = 0 then
+  v_tasks := array(
+    select t.task_id
+    from task t cross join lateral (select r.paused_at from run r where r.run_id = t.run_id offset 0) as r
+    where t.due_at >= v_from and t.due_at <= p_now and r.paused_at is null order by t.due_at limit p_limit);
+  v_gates := array(
+    select a.approval_id
+    from approval a cross join lateral (select r.paused_at from run r where r.run_id = a.run_id offset 0) as r
+    where a.status = 'pending' and a.is_gate and a.expires_at >= v_from and a.expires_at <= p_now and r.paused_at is null order by a.expires_at limit p_limit);
+  if cardinality(v_tasks) + cardinality(v_gates) = 0 then
     return 0;
   end if;
   v_roots := array(
-    select r.run_id from run r
-    where r.run_id = any (array(select distinct c.root_run_id from run c where c.run_id = any (v_due)))
-    order by r.run_id for no key update skip locked);
+    select distinct r.root_run_id
+    from (
+      select t.run_id from unnest(v_tasks) as i(task_id) cross join lateral (select t.run_id from task t where t.task_id = i.task_id offset 0) as t
+      union all
+      select a.run_id from unnest(v_gates) as i(approval_id) cross join lateral (select a.run_id from approval a where a.approval_id = i.approval_id offset 0) as a
+    ) as due
+    cross join lateral (select r.root_run_id from run r where r.run_id = due.run_id offset 0) as r);
+  v_roots := array(select r.run_id from run r where r.run_id = any (v_roots) order by r.run_id for no key update skip locked);
 
   -- under the locks, in new statements
   for v in
     select a.approval_id
-    from approval a join run r on r.run_id = a.run_id
-    where a.status = 'pending' and a.expires_at <= p_now and a.run_id = any (v_due) and r.root_run_id = any (v_roots) and r.paused_at is null
+    from (
+      select g.approval_id from unnest(v_gates) as g(approval_id)
+      union all
+      select a.approval_id
+      from unnest(v_tasks) as i(task_id) cross join lateral (select a.* from approval a where a.task_id = i.task_id offset 0) as a where not a.is_gate
+    ) as c
+    cross join lateral (select a.* from approval a where a.approval_id = c.approval_id offset 0) as a
+    cross join lateral (select r.root_run_id, r.paused_at from run r where r.run_id = a.run_id offset 0) as r
+    where a.status = 'pending' and a.expires_at <= p_now and r.root_run_id = any (v_roots) and r.paused_at is null
     order by a.approval_id
   loop
     -- one that expired may have ended the task of the next
@@ -6598,14 +6732,196 @@ begin
                        case when t.kind = 'timer' then to_jsonb(t.due_at) end,
                        case when t.kind <> 'timer' then 'it was waited for in vain' end)::task_end order by t.task_id) as ends, count(*) as n
     into v
-  from task t join run r on r.run_id = t.run_id
-  where t.due_at <= p_now and t.status = 'waiting' and t.kind in ('timer', 'signal') and t.run_id = any (v_due) and r.root_run_id = any (v_roots) and r.paused_at is null;
+  from unnest(v_tasks) as i(task_id)
+  cross join lateral (select t.* from task t where t.task_id = i.task_id offset 0) as t
+  cross join lateral (select r.root_run_id, r.paused_at from run r where r.run_id = t.run_id offset 0) as r
+  where t.due_at <= p_now and t.status = 'waiting' and t.kind in ('timer', 'signal') and r.root_run_id = any (v_roots) and r.paused_at is null;
   perform advance(v.ends, null, null, p_now);
   return v_count + v.n;
 end
 $$;
-comment on function fencepost_private.settle_due_runs(int, timestamptz) is 'Fires timers and lets approvals and signals expire, at most p_limit of each. Returns how many.';
+comment on function fencepost_private.settle_due_runs(int, interval, timestamptz)
+  is 'Fires timers and lets approvals and signals expire, at most p_limit of each; with p_window only what fell due within it. Returns how many.';
 --! EndIncluded workflows/settle_due.sql
+--! Included workflows/retire_runs.sql
+-- Removes runs that have ended, by families: an outermost run with its child runs, their tasks, approvals, signals and
+-- idempotency keys, once the last of them ended longer ago than the keep_finished of its workflow. Jobs and events go by
+-- rules of their own, before or after: neither needs the run.
+--
+-- Two things are kept until somebody decides, like dead letters:
+--   a run that has failed: it can be retried, until it is cancelled
+--   a run with a dead letter that can be replayed; one that cannot (its run was cancelled, or undone) is discarded with it
+--
+-- Walks the runs by id, p_limit a call, from where it stopped, up to the first that is too young to have ended long
+-- enough ago; of what it finds it removes whole families until they had some p_tasks tasks, and goes on behind them at
+-- the next call. At the end it rests for a hundredth of the shortest keep_finished, but from a minute to an hour: under a
+-- held snapshot only the first call of a round meets what earlier rounds have removed.
+-- Returns how many runs were removed.
+-- Locks: the root runs, SKIP LOCKED; those that somebody holds wait for the next round.
+create function fencepost_private.retire_runs(p_limit int default 1000, p_tasks int default 20000)
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_now    timestamptz := fencepost_private.now();
+  v_least  interval := (select min(w.keep_finished) from workflow w);
+  v_step   maintain_step;
+  v_last   bigint;
+  v_looked bigint;
+  v_due    bigint[];
+  v_roots  bigint[];
+begin
+  select m.* into v_step from maintain_step m where m.step = 'retire_runs';
+  if v_least is null or v_step.position = 0 and v_step.last_at > v_now - greatest(interval '1 minute', least(interval '1 hour', v_least / 100)) then
+    return 0;      -- no workflow, hence no run; or it rests
+  end if;
+  with walked as materialized (
+    select r.run_id, r.root_run_id, r.workflow_id, r.status, r.finished_at, r.created_at <= v_now - v_least as is_old
+    from run r where r.run_id > v_step.position order by r.run_id limit p_limit
+  )
+  select max(w.run_id), count(*) filter (where w.is_old),
+         coalesce(array_agg(w.run_id order by w.run_id) filter (
+           where w.root_run_id = w.run_id and w.status in ('completed', 'cancelled', 'compensated')
+             and w.finished_at <= v_now - (select k.keep_finished from workflow k where k.workflow_id = w.workflow_id)), '{}')
+    into v_last, v_looked, v_due
+  from walked w;
+
+  v_roots := fitting_families(v_due, p_tasks);
+  if cardinality(v_roots) < cardinality(v_due) then
+    v_last := v_roots[cardinality(v_roots)];
+    v_looked := p_limit;
+  end if;
+  update maintain_step m
+  set position = case when v_looked = p_limit then v_last else 0 end, last_at = v_now
+  where m.step = 'retire_runs';
+  return case when cardinality(v_roots) > 0 then retire_families(v_roots, v_now) else 0 end;
+end
+$$;
+comment on function fencepost_private.retire_runs(int, int) is 'A step of maintain(): removes finished runs whose keep_finished has passed, with all that is theirs. Returns how many.';
+
+-- These families from the first on, as long as those before have fewer than p_tasks tasks. At least one.
+create function fencepost_private.fitting_families(p_roots bigint[], p_tasks int)
+returns bigint[]
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_fit    bigint[] := '{}'::bigint[];
+  v_before bigint := 0;
+  v        record;
+begin
+  for v in
+    select f.root_run_id, (select count(*) from (select from task t where t.run_id = any (f.runs) limit p_tasks) as t) as tasks
+    from (select k.root_run_id, array_agg(k.run_id) as runs from families(p_roots) as k group by k.root_run_id) as f
+    order by f.root_run_id
+  loop
+    exit when v_before >= p_tasks;
+    v_fit := v_fit || v.root_run_id;
+    v_before := v_before + v.tasks;
+  end loop;
+  return v_fit;
+end
+$$;
+comment on function fencepost_private.fitting_families(bigint[], int) is 'As many of these families, from the first on, as have about this many tasks together.';
+
+-- These root runs and the runs inside of them.
+create function fencepost_private.families(p_roots bigint[])
+returns table (run_id bigint, root_run_id bigint, finished_at timestamptz)
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+#variable_conflict use_column
+begin
+  return query
+  select k.run_id, i.root_run_id, k.finished_at
+  from unnest(p_roots) as i(root_run_id)
+  cross join lateral (
+    select r.run_id, r.finished_at from run r where r.run_id = i.root_run_id
+    union all
+    select c.run_id, c.finished_at from run c where c.root_run_id = i.root_run_id and c.root_run_id <> c.run_id
+  ) as k;
+end
+$$;
+comment on function fencepost_private.families(bigint[]) is 'These root runs and the runs inside of them.';
+
+-- Removes those of these families that can go. Returns how many runs.
+create function fencepost_private.retire_families(p_roots bigint[], p_now timestamptz)
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_roots bigint[] := array(select r.run_id from run r where r.run_id = any (p_roots) order by r.run_id for update skip locked);
+  v_runs  bigint[];
+  v_dead  record;
+begin
+  -- under the locks, in new statements: one may have come back to life, or a child run may have ended later
+  v_roots := array(
+    select f.root_run_id
+    from families(v_roots) as f
+    cross join lateral (select r.status, r.workflow_id from run r where r.run_id = f.root_run_id offset 0) as r
+    cross join lateral (select w.keep_finished from workflow w where w.workflow_id = r.workflow_id offset 0) as w
+    group by f.root_run_id
+    having bool_and(r.status in ('completed', 'cancelled', 'compensated') and f.finished_at is not null and f.finished_at <= p_now - w.keep_finished)
+    order by f.root_run_id);
+  with dead as materialized (
+    select f.root_run_id, z.id
+    from families(v_roots) as f
+    cross join lateral (select t.job_id from task t where t.run_id = f.run_id and t.status = 'failed' and t.job_id is not null offset 0) as t
+    cross join lateral (select z.id from dead_letter z where z.id = t.job_id offset 0) as z
+  ), late as materialized (
+    select l.job_id from late_replays(array(select d.id from dead d)) as l
+  )
+  select array_agg(d.id order by d.id) as ids, coalesce(array_agg(d.root_run_id) filter (where not exists (select from late l where l.job_id = d.id)), '{}') as kept,
+         array_agg(d.root_run_id order by d.id) as roots
+    into v_dead
+  from dead d;
+  v_roots := array(select r from unnest(v_roots) as r where not r = any (v_dead.kept));
+  if cardinality(v_roots) = 0 then
+    return 0;
+  end if;
+  if v_dead.ids is not null then
+    perform discard_jobs(array(select d.id from unnest(v_dead.ids, v_dead.roots) as d(id, root) where d.root = any (v_roots)), 'its run is retired');
+  end if;
+
+  v_runs := array(select f.run_id from families(v_roots) as f);
+  delete from signal s where s.run_id = any (v_runs);
+  delete from approval a where a.run_id = any (v_runs);
+  delete from task t where t.run_id = any (v_runs);
+  delete from run r where r.run_id = any (v_runs);
+  return cardinality(v_runs);
+end
+$$;
+comment on function fencepost_private.retire_families(bigint[], timestamptz) is 'Removes those of these families of runs that have ended for good, with all that is theirs; returns how many runs.';
+--! EndIncluded workflows/retire_runs.sql
 --! Included workflows/explain_task.sql
 -- Why a task is not running now, and what would let it go on. A row for each reason.
 -- Errors: JE002.
@@ -7070,7 +7386,7 @@ end
 $$;
 comment on function fencepost_private.check_run_numbers(bigint) is 'check_run_invariants, of numbers and status.';
 
--- A run that has ended is at rest, and so are the runs inside of it.
+-- A run that has ended is at rest, and so are the runs inside of it. What is removed goes whole.
 create function fencepost_private.check_run_ends(p_first bigint)
 returns table (invariant text, detail text)
 language plpgsql
@@ -7101,6 +7417,17 @@ begin
   order by c.run_id limit 20;
 
   return query
+  select 'what belongs to a run has one', format('%s %s names run %s', o.kind, o.id, o.run_id)
+  from (
+    select 'task' as kind, t.task_id as id, t.run_id from task t
+    union all select 'approval', a.approval_id, a.run_id from approval a
+    union all select 'signal', s.signal_id, s.run_id from signal s
+    union all select 'run', c.run_id, c.root_run_id from run c
+  ) as o
+  where o.run_id >= p_first and not exists (select from run r where r.run_id = o.run_id)
+  order by o.run_id limit 20;
+
+  return query
   select 'nothing lives in a cancelled run but what undoes itself', format('run %s inside run %s is %s', c.run_id, r.run_id, c.status)
   from run r join task t on t.run_id = r.run_id join run c on c.run_id = t.child_run_id join workflow_version v on v.version_id = c.version_id
   where r.run_id >= p_first and r.status = 'cancelled' and c.finished_at is null and c.status <> 'cancelled' and not v.compensates
@@ -7108,6 +7435,9 @@ begin
 end
 $$;
 comment on function fencepost_private.check_run_ends(bigint) is 'check_run_invariants, of runs that have ended.';
+--! EndIncluded workflows/check_run_invariants.sql
+--! Included workflows/check_task_invariants.sql
+-- What check_run_invariants says of tasks: what they wait for, their jobs, and maps.
 
 -- Pending tasks wait for exactly their parents that have not ended well, and for their gate.
 create function fencepost_private.check_task_graph(p_first bigint)
@@ -7288,7 +7618,7 @@ begin
 end
 $$;
 comment on function fencepost_private.check_maps(bigint) is 'check_run_invariants, of maps.';
---! EndIncluded workflows/check_run_invariants.sql
+--! EndIncluded workflows/check_task_invariants.sql
 
 -- What people read
 --! Included views/leases.sql
@@ -7334,7 +7664,7 @@ union all
 select d.id, 'pending', d.lane_id, d.attempts, d.token, null, d.available_at, null, null, null, null
 from fencepost_private.delayed d
 union all
-select p.id, 'pending', p.lane_id, p.attempts, p.token, p.parked_at, null, null, null, null, p.waits_for
+select p.id, 'pending', p.lane_id, p.attempts, p.token, p.parked_at, p.due_at, null, null, null, p.waits_for
 from fencepost_private.parked p
 union all
 select l.id, 'running', l.lane_id, l.attempts, l.token, l.started_at, null, l.worker_id, l.started_at, null, null
@@ -7609,13 +7939,14 @@ comment on column fencepost.steps.at is 'When.';
 -- What people read of workflows, runs, tasks and approvals.
 
 create view fencepost.workflows as
-select w.name, w.latest_version, v.tasks, w.created_at, v.created_at as updated_at, v.created_by as updated_by
+select w.name, w.latest_version, v.tasks, w.keep_finished, w.created_at, v.created_at as updated_at, v.created_by as updated_by
 from fencepost_private.workflow w
 join fencepost_private.workflow_version v on v.workflow_id = w.workflow_id and v.version = w.latest_version;
 comment on view fencepost.workflows is 'Workflows by name, with their latest version.';
 comment on column fencepost.workflows.name is 'Name of the workflow.';
 comment on column fencepost.workflows.latest_version is 'The version that new runs take.';
 comment on column fencepost.workflows.tasks is 'Number of tasks of the latest version.';
+comment on column fencepost.workflows.keep_finished is 'How long its finished runs are kept.';
 comment on column fencepost.workflows.created_at is 'When its first version was published.';
 comment on column fencepost.workflows.updated_at is 'When the latest version was published.';
 comment on column fencepost.workflows.updated_by is 'By whom.';

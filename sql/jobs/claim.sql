@@ -4,6 +4,9 @@
 -- not its own any more. Sessions that claim under one name at once are one worker. Call heartbeat() at least every third of the ttl while jobs run, or give a ttl that is some
 -- seconds longer than any job takes. Types that nobody has enqueued yet simply have no jobs.
 --
+-- Commit before the work begins. Whoever completes in the same transaction keeps others from the job meanwhile, and may be
+-- ended with 40P01 when somebody pauses or cancels the run that it belongs to: see complete().
+--
 -- Locks: none that it waits for, but a session that is registering the same name. Errors: JE003; JE010 only if the name
 -- is lost again and again while it claims (a lost worker starts anew).
 create function fencepost.claim(worker text, types text[], max int default 1, ttl interval default null)

@@ -1,6 +1,8 @@
 -- Completes one attempt, in the caller's transaction: what the handler wrote there, the result and the event are one
 -- commit. When the lease was lost it raises, so the caller's transaction rolls back and nothing is done twice.
--- Locks: the lease; waits for a transaction that is ending the same attempt.
+-- Locks: the root run of a task's job, then the lease; waits for a transaction that is ending the same attempt, or holds
+-- the run. Called in the transaction that claimed the job of a run, it may meet an operator of that run who waits for the
+-- job: PostgreSQL ends one of the two with 40P01, and it can be done again.
 -- Errors: JE001 (stale token), JE002 (no such job), JE006 (result too large).
 create function fencepost.complete(job_id bigint, token int, result jsonb default null)
 returns void

@@ -40,7 +40,9 @@ insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) 
   (14, 'retire_jobs',       'retire_jobs()',       '0',          false),
   (15, 'prune_minutes',     'prune_minutes()',     '1 hour',     false),
   (16, 'prune_workers',     'prune_workers()',     '1 hour',     false),
-  (17, 'settle_due_runs',   'settle_due_runs(500)', '0',         false);
+  (17, 'settle_due_runs',   'settle_due_runs(500, ''5 minutes'')', '0', false),
+  (22, 'settle_due_rest',   'settle_due_runs(500)', '1 minute',  false),
+  (23, 'retire_runs',       'retire_runs()',       '0',          false);
 
 create table fencepost_private.partition_fate (
   partition  text primary key,

@@ -5,12 +5,14 @@ create table fencepost_private.workflow (
   name           text not null constraint workflow_name_unique unique
                  constraint workflow_name_well_formed check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}$'),
   latest_version int not null default 0,
+  keep_finished  interval not null default '7 days' constraint workflow_keep_positive check (keep_finished between '0' and '100 years'),
   created_at     timestamptz not null
 );
 comment on table fencepost_private.workflow is 'A workflow by name.';
 comment on column fencepost_private.workflow.workflow_id is 'Internal number.';
 comment on column fencepost_private.workflow.name is 'The name that starts its runs.';
 comment on column fencepost_private.workflow.latest_version is 'The version that new runs take.';
+comment on column fencepost_private.workflow.keep_finished is 'How long its finished runs are kept.';
 comment on column fencepost_private.workflow.created_at is 'When its first version was published.';
 
 create table fencepost_private.workflow_version (

@@ -8,7 +8,7 @@ union all
 select d.id, 'pending', d.lane_id, d.attempts, d.token, null, d.available_at, null, null, null, null
 from fencepost_private.delayed d
 union all
-select p.id, 'pending', p.lane_id, p.attempts, p.token, p.parked_at, null, null, null, null, p.waits_for
+select p.id, 'pending', p.lane_id, p.attempts, p.token, p.parked_at, p.due_at, null, null, null, p.waits_for
 from fencepost_private.parked p
 union all
 select l.id, 'running', l.lane_id, l.attempts, l.token, l.started_at, null, l.worker_id, l.started_at, null, null

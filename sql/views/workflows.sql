@@ -1,13 +1,14 @@
 -- What people read of workflows, runs, tasks and approvals.
 
 create view fencepost.workflows as
-select w.name, w.latest_version, v.tasks, w.created_at, v.created_at as updated_at, v.created_by as updated_by
+select w.name, w.latest_version, v.tasks, w.keep_finished, w.created_at, v.created_at as updated_at, v.created_by as updated_by
 from fencepost_private.workflow w
 join fencepost_private.workflow_version v on v.workflow_id = w.workflow_id and v.version = w.latest_version;
 comment on view fencepost.workflows is 'Workflows by name, with their latest version.';
 comment on column fencepost.workflows.name is 'Name of the workflow.';
 comment on column fencepost.workflows.latest_version is 'The version that new runs take.';
 comment on column fencepost.workflows.tasks is 'Number of tasks of the latest version.';
+comment on column fencepost.workflows.keep_finished is 'How long its finished runs are kept.';
 comment on column fencepost.workflows.created_at is 'When its first version was published.';
 comment on column fencepost.workflows.updated_at is 'When the latest version was published.';
 comment on column fencepost.workflows.updated_by is 'By whom.';

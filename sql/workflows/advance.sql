@@ -9,9 +9,13 @@
 --
 -- Times are written and read in UTC, whoever's session it is.
 --
--- Plans: these statements may be planned when their tables are empty, and are kept while they grow. What is looked up by
--- key stands in a lateral subquery with OFFSET 0; what is updated by key is joined by `key = any (array[…])`. Either can
--- only be an index scan, key by key: a plain join may as well read the whole table through an index, while it seems small.
+-- Plans: these statements may be planned when their tables are empty, and are kept while they grow. So the functions of
+-- this folder turn the planner's other ways off in their heads: no statement of theirs is better served by reading a
+-- whole table, or by hashing or sorting one, than by its index. enable_seqscan alone is enough where a statement names a
+-- run or two; whatever joins many rows says hash and merge join too, and force_generic_plan where it is called so often
+-- that planning it would cost more than running it. What is looked up by key stands in a lateral subquery with OFFSET 0;
+-- what is updated by key is joined by `key = any (array[…])`. Either can only be an index scan, key by key: a plain join
+-- may as well read the whole table through an index, while it seems small.
 -- Locks: the caller holds the root runs; tasks are locked in id order, then jobs.
 create function fencepost_private.advance(p_ends fencepost_private.task_end[], p_starts bigint[], p_deltas fencepost_private.run_delta[], p_now timestamptz)
 returns void
@@ -57,6 +61,19 @@ end
 $$;
 comment on function fencepost_private.advance(fencepost_private.task_end[], bigint[], fencepost_private.run_delta[], timestamptz)
   is 'Moves runs on: ends tasks, starts those that became ready, settles the runs. The caller holds the root runs.';
+
+-- Jobs of tasks that ended. A dead letter fails its task, so does nothing else; a discarded one had failed it before.
+create function fencepost_private.jobs_ended(p_ends fencepost_private.task_end[], p_now timestamptz) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if cardinality(p_ends) > 0 then
+    perform advance(p_ends, null, null, p_now);
+  end if;
+end
+$$;
+comment on function fencepost_private.jobs_ended(fencepost_private.task_end[], timestamptz) is 'Called by every ending of jobs with the tasks that end by it.';
 
 -- Ends tasks that are still alive; others are passed over, so nothing ends twice.
 create function fencepost_private.end_tasks(p_ends fencepost_private.task_end[], p_now timestamptz)

@@ -14,7 +14,7 @@ return 'map ' || p_task_id;
 comment on function fencepost_private.map_place(bigint) is 'What a parked item of this map waits for.';
 
 -- Starts the next items of these maps, as many as max_parallel leaves room for: first those that came back from the
--- dead and were parked for room, then new ones.
+-- dead and were parked for room, then new ones, a few at once like all payloads.
 create function fencepost_private.start_items(p_map_ids bigint[], p_now timestamptz, out ends fencepost_private.task_end[], out deltas fencepost_private.run_delta[])
 language plpgsql
 volatile
@@ -26,8 +26,10 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
+  v_maps bigint[] := p_map_ids;
   v_held bigint[];
   v_due  due_task[];
+  v_more record;
 begin
   ends := '{}';
   deltas := '{}';
@@ -42,27 +44,36 @@ begin
     perform unpark_jobs(v_held);
   end if;
 
-  with room as materialized (
-    select m.task_id, m.run_id, m.items_started as first_item, least(m.items - m.items_started, w.room) as many,
-           r.tenant, d.type, coalesce(d.priority, r.priority, 5) as priority, d.max_attempts, d.timeout
-    from room_in(p_map_ids) as w
-    cross join lateral (select m.* from task m where m.task_id = w.task_id offset 0) as m
-    cross join lateral (select r.* from run r where r.run_id = m.run_id offset 0) as r
-    cross join lateral (select d.* from workflow_task d where d.version_id = r.version_id and d.task_no = m.task_no offset 0) as d
-    where w.room > 0 and m.items_started < m.items
-  ), moved as (
-    update task m set items_started = m.items_started + w.many from room w where m.task_id = any (array[w.task_id])
-  )
-  select array_agg(row(t.task_id, t.run_id, t.task_no, 'item', w.tenant, w.type, w.priority, w.max_attempts, w.timeout, t.input,
-                       false, null, null, null, null, null, null, null, null)::due_task order by t.task_id)
-    into v_due
-  from room w
-  cross join lateral (
-    select t.* from task t where t.parent_task_id = w.task_id and t.item >= w.first_item and t.item < w.first_item + w.many offset 0
-  ) as t;
-  if v_due is not null then
-    select q.ends, q.deltas into ends, deltas from queue_tasks(v_due, p_now) as q;
-  end if;
+  while cardinality(v_maps) > 0 loop
+    with room as materialized (
+      select m.task_id, m.run_id, m.items_started as first_item, least(m.items - m.items_started, w.room) as wanted,
+             r.tenant, d.type, coalesce(d.priority, r.priority, 5) as priority, d.max_attempts, d.timeout
+      from room_in(v_maps) as w
+      cross join lateral (select m.* from task m where m.task_id = w.task_id offset 0) as m
+      cross join lateral (select r.* from run r where r.run_id = m.run_id offset 0) as r
+      cross join lateral (select d.* from workflow_task d where d.version_id = r.version_id and d.task_no = m.task_no offset 0) as d
+      where w.room > 0 and m.items_started < m.items
+    ), shared as materialized (
+      select r.*, greatest(0, least(r.wanted, payloads_at_once() - (sum(r.wanted) over (order by r.task_id) - r.wanted)))::int as many from room r
+    ), moved as (
+      update task m set items_started = m.items_started + s.many from shared s where m.task_id = any (array[s.task_id]) and s.many > 0
+    )
+    select array(
+             select row(t.task_id, t.run_id, t.task_no, 'item', s.tenant, s.type, s.priority, s.max_attempts, s.timeout, t.input,
+                        false, null, null, null, null, null, null, null, null)::due_task
+             from shared s
+             cross join lateral (
+               select t.* from task t where t.parent_task_id = s.task_id and t.item >= s.first_item and t.item < s.first_item + s.many offset 0
+             ) as t
+             order by t.task_id),
+           array(select s.task_id from shared s where s.many < s.wanted order by s.task_id)
+      into v_due, v_maps;
+    if cardinality(v_due) > 0 then
+      select q.ends, q.deltas into v_more from queue_tasks(v_due, p_now) as q;
+      ends := ends || v_more.ends;
+      deltas := deltas || v_more.deltas;
+    end if;
+  end loop;
 end
 $$;
 comment on function fencepost_private.start_items(bigint[], timestamptz) is 'Enqueues the next items of these maps, within max_parallel.';

@@ -1,5 +1,5 @@
 -- Holds a run, and its child runs: nothing of it is started any more. What runs now finishes; its jobs that wait are
--- parked, and so is a retry that comes up meanwhile. Pausing twice changes nothing.
+-- parked, and so is a retry that comes up meanwhile: it keeps its wait. Pausing twice changes nothing.
 -- Locks: the root run, then the jobs. Errors: JE002; JE004 when the run has ended.
 create function fencepost.pause_run(run_id bigint, reason text default null)
 returns void

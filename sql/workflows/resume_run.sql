@@ -1,4 +1,4 @@
--- Lets a held run go on: parked jobs are ready again, and tasks whose parents ended meanwhile start.
+-- Lets a held run go on: parked jobs are ready again, or wait on until the time of their retry, and tasks whose parents ended meanwhile start.
 -- Locks: the root run, then the jobs. Errors: JE002; JE004 when it is not paused.
 create function fencepost.resume_run(run_id bigint)
 returns void

@@ -3,6 +3,9 @@
 -- and what changes in the runs' numbers.
 --
 -- The join rule: a task is skipped when its condition is false, or when it has parents and all of them were skipped.
+--
+-- Their payloads are built at once, so few tasks are looked at at once: each payload may be as large as its type allows,
+-- and an array holds a gigabyte.
 create function fencepost_private.start_tasks(
   p_task_ids bigint[], p_now timestamptz, out ends fencepost_private.task_end[], out starts bigint[], out deltas fencepost_private.run_delta[])
 language plpgsql
@@ -15,29 +18,38 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
-  v_due   due_task[] := due_tasks(p_task_ids, p_now);
-  v_kinds task_kind[] := array(select distinct d.kind from unnest(v_due) as d where d.skip_reason is null);
+  v_due   due_task[];
+  v_kinds task_kind[];
   v_more  record;
 begin
-  select coalesce(array_agg(row(d.task_id, 'skipped', null, d.skip_reason)::task_end), '{}') into ends
-  from unnest(v_due) as d where d.skip_reason is not null;
+  ends := '{}';
   starts := '{}';
   deltas := '{}';
-
-  if 'job' = any (v_kinds) then
-    select q.ends, q.deltas into v_more from queue_tasks(array(select d from unnest(v_due) as d where d.kind = 'job' and d.skip_reason is null), p_now) as q;
-    ends := ends || v_more.ends;
-    deltas := deltas || v_more.deltas;
-  end if;
-  if v_kinds && array['approval', 'timer', 'signal', 'map', 'workflow']::task_kind[] then
-    select w.ends, w.starts, w.deltas into v_more from await_tasks(array(select d from unnest(v_due) as d where d.kind <> 'job' and d.skip_reason is null), p_now) as w;
-    ends := ends || v_more.ends;
-    starts := v_more.starts;
-    deltas := deltas || v_more.deltas;
-  end if;
+  for v_first in 1..cardinality(p_task_ids) by payloads_at_once() loop
+    v_due := due_tasks(p_task_ids[v_first : v_first + payloads_at_once() - 1], p_now);
+    v_kinds := array(select distinct d.kind from unnest(v_due) as d where d.skip_reason is null);
+    ends := ends || array(select row(d.task_id, 'skipped', null, d.skip_reason)::task_end from unnest(v_due) as d where d.skip_reason is not null);
+    if 'job' = any (v_kinds) then
+      select q.ends, q.deltas into v_more from queue_tasks(array(select d from unnest(v_due) as d where d.kind = 'job' and d.skip_reason is null), p_now) as q;
+      ends := ends || v_more.ends;
+      deltas := deltas || v_more.deltas;
+    end if;
+    if v_kinds && array['approval', 'timer', 'signal', 'map', 'workflow']::task_kind[] then
+      select w.ends, w.starts, w.deltas into v_more from await_tasks(array(select d from unnest(v_due) as d where d.kind <> 'job' and d.skip_reason is null), p_now) as w;
+      ends := ends || v_more.ends;
+      starts := starts || v_more.starts;
+      deltas := deltas || v_more.deltas;
+    end if;
+  end loop;
 end
 $$;
 comment on function fencepost_private.start_tasks(bigint[], timestamptz) is 'Starts tasks whose parents have ended; returns those that end at once, those of child runs, and what changes in the runs'' numbers.';
+
+create function fencepost_private.payloads_at_once()
+returns int
+language sql immutable
+return 200;
+comment on function fencepost_private.payloads_at_once() is 'How many payloads are built at once; each may be as large as its type allows.';
 
 -- A text as a time, or null when it is none.
 create function fencepost_private.try_time(p_text text)

@@ -26,6 +26,10 @@ export const Workflow = z
     name: text.openapi({ example: 'order.fulfil' }),
     latest_version: count,
     tasks: count.openapi({ description: 'How many tasks its latest version has.' }),
+    keep_finished: text.openapi({
+      description: 'How long its finished runs are kept.',
+      example: '7 days',
+    }),
     created_at: time,
     updated_at: time.openapi({ description: 'When its latest version was published.' }),
     updated_by: text,

@@ -24,6 +24,11 @@ export const workflowCommands: readonly CommandEntry[] = [
     load: async () => (await workflow()).workflowGet,
   },
   {
+    name: 'workflow configure',
+    summary: 'Say how long finished runs are kept',
+    load: async () => (await workflow()).workflowConfigure,
+  },
+  {
     name: 'workflow diff',
     summary: 'Compare two versions of a workflow',
     load: async () => (await workflow()).workflowDiffCommand,

@@ -101,6 +101,22 @@ describe('looking', () => {
     })
   })
 
+  it('changes how long finished runs are kept', async () => {
+    const path = '/workflows/look.b'
+    expect(await api.send('PATCH', path, { keep_finished: '30 days' })).toMatchObject({
+      status: 200,
+      body: { name: 'look.b', latest_version: 2, keep_finished: '30 days' },
+    })
+    expect(await api.send('PATCH', path, { keep_finished: '-1 day' })).toMatchObject({
+      status: 400,
+      body: { code: 'JE003' },
+    })
+    expect(await api.send('PATCH', '/workflows/look.z', {})).toMatchObject({
+      status: 404,
+      body: { code: 'JE002' },
+    })
+  })
+
   it('lists and shows versions', async () => {
     const first = await api.get('/workflows/look.b/versions?limit=1')
     expect(first.body.items).toMatchObject([{ workflow: 'look.b', version: 2, tasks: 3 }])

@@ -84,6 +84,17 @@ describe('workflow', () => {
     expect(await said(['workflow', 'diff', 'shop', '1', '1'])).toBe('They are equal.\n')
   })
 
+  it('configures how long finished runs are kept', async () => {
+    const args = ['workflow', 'configure', 'diamond', '--keep-finished']
+    expect(await json([...args, '2 days'])).toMatchObject({
+      name: 'diamond',
+      keep_finished: '2 days',
+    })
+    expect(await said([...args, '1 day'])).toMatch(/keep_finished +1 day/)
+    expect(await refused([...args, '-1 day'])).toContain('JE003')
+    expect(await refused(['workflow', 'configure', 'nothing.such'])).toContain('JE002')
+  })
+
   it('says what is wrong with a definition, and where', async () => {
     const name = file('{"tasks": {"a": {"type": "a", "aftr": []}}}')
     const err = await refused(['workflow', 'publish', name, '--name', 'bad'])

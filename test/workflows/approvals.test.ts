@@ -203,6 +203,9 @@ describe('request_approval', () => {
     await run.fail('a')
     const id = await gate((await run.task('a')).id)
     await approve(id)
+    expect(await run.claimAll('a')).toEqual([]) // of its wait nothing is lost
+    await moveClock(db(), '1 day')
+    await one(db(), 'select fencepost_private.promote()')
     expect((await run.claim('a')).attempt).toBe(2)
   })
 

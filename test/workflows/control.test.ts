@@ -63,6 +63,28 @@ describe('pause_run', () => {
     await refused(one(db(), 'select fencepost.resume_run(0)'), 'JE002')
   })
 
+  it('takes nothing from the wait of a retry', async () => {
+    const run = await begin(db(), { a: {}, b: {} })
+    const [first, second] = [await run.claim('a'), await run.claim('b')]
+    await fail(db(), first)
+    await run.call('pause_run')
+    await fail(db(), second)
+    const due = () =>
+      db().query(
+        `select id, available_at, status from fencepost.jobs where id = any ($1) order by id`,
+        [[first.job_id, second.job_id]],
+      )
+    const before = await due()
+    await run.call('resume_run')
+    expect(await due()).toEqual(before)
+    expect([await place(run, 'a'), await place(run, 'b')]).toEqual([['delayed'], ['delayed']])
+    expect(await run.claimAll('a')).toEqual([])
+    await moveClock(db(), '1 day')
+    await one(db(), 'select fencepost_private.promote()')
+    expect((await run.claim('a')).attempt).toBe(2)
+    expect((await run.claim('b')).attempt).toBe(2)
+  })
+
   it('holds a retry that comes up meanwhile, and one that waited already', async () => {
     const run = await begin(db(), { a: {}, b: {} })
     expect(await run.fail('b')).toBe('retry')

@@ -88,6 +88,7 @@ describe('finds that', () => {
     ['an ended run has no live task', [runs('finished_at = created_at')]],
     ['a run inside another belongs to its family', [runs('root_run_id = run_id', ':inner')]],
     ['a run inside another belongs to its family', [runs('depth = 3', ':inner')]],
+    ['what belongs to a run has one', ['delete from fencepost_private.run where run_id = :run']],
     [
       'nothing lives in a cancelled run but what undoes itself',
       [runs(`status = 'cancelled', cancelled_at = created_at`)],

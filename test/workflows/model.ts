@@ -117,7 +117,7 @@ export class RunModel {
     }
     if (!isPermanent && task.attempts < 5) {
       task.status = 'queued'
-      task.isLate = !this.isPaused // it is held, and then ready at once
+      task.isLate = true
       return 'retry'
     }
     task.hasDeadLetter = true
@@ -147,7 +147,6 @@ export class RunModel {
 
   gate(task: TaskState): void {
     task.hasGate = true
-    task.isLate = false
   }
 
   decide(task: TaskState, isGood: boolean, now: number): void {
@@ -173,7 +172,6 @@ export class RunModel {
 
   pause(): void {
     this.isPaused = true
-    for (const task of this.tasks) task.isLate = false
   }
 
   resume(now: number): void {

@@ -1,5 +1,6 @@
 import { z } from '@hono/zod-openapi'
 import {
+  configureWorkflow,
   getWorkflowVersion,
   publishWorkflow,
   workflowDiff,
@@ -9,7 +10,7 @@ import {
 import { FencepostError } from '../../errors.ts'
 import { decodeCursor, isId, page } from '../cursor.ts'
 import { endpoint } from '../endpoint.ts'
-import { anyJson, fields, idParam, limit } from '../fields.ts'
+import { anyJson, fields, idParam, interval, limit } from '../fields.ts'
 import { pageOf } from '../schemas.ts'
 import { Definition, Version, Workflow } from '../workflow-schemas.ts'
 import { existingWorkflow } from './existing.ts'
@@ -76,6 +77,27 @@ const read = endpoint({
       getWorkflowVersion(db, name),
     ])
     return { status: 200, body: { ...workflow, definition: latest?.definition } }
+  },
+})
+
+const change = endpoint({
+  method: 'patch',
+  path: '/workflows/{name}',
+  tag: 'workflows',
+  summary: 'Change settings of a workflow',
+  description: 'For all its versions. What is left out stays as it is.',
+  params: nameParams,
+  body: fields('setting', {
+    keep_finished: interval.optional().openapi({
+      description:
+        'How long finished runs are kept. A run that failed is kept until it is retried or cancelled.',
+    }),
+  }),
+  answers: { 200: { description: 'The workflow as it is now.', schema: Workflow } },
+  problems: ['JE002'],
+  handle: async ({ params: { name }, body }, { db }) => {
+    await configureWorkflow(db, name, body)
+    return { status: 200, body: await existingWorkflow(db, name) }
   },
 })
 
@@ -146,7 +168,7 @@ const compare = endpoint({
   }),
 })
 
-export const workflowRoutes = [publish, list, read, listVersions, readVersion, compare]
+export const workflowRoutes = [publish, list, read, change, listVersions, readVersion, compare]
 
 function isName(value: unknown): value is string {
   return typeof value === 'string'

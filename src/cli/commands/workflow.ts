@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import {
+  configureWorkflow,
   getWorkflow,
   getWorkflowVersion,
   publishWorkflow,
@@ -100,6 +101,29 @@ was published.`,
         JSON.stringify(definition, null, 2),
       ].join('\n'),
     )
+    return undefined
+  },
+}
+
+export const workflowConfigure: Command = {
+  usage: '<name>',
+  help: `For all its versions. A run that failed is kept until it is retried or cancelled.
+
+  fencepost workflow configure order.fulfil --keep-finished '30 days'`,
+  takes: [1, 1],
+  options: {
+    'keep-finished': {
+      value: '<interval>',
+      help: 'How long finished runs are kept. At first 7 days.',
+    },
+  },
+  async run(invocation) {
+    const [name = ''] = invocation.positionals
+    const workflow = await withDatabase(invocation, async (db) => {
+      await configureWorkflow(db, name, { keep_finished: invocation.text('keep-finished') })
+      return getWorkflow(db, name)
+    })
+    invocation.answer(workflow, () => record({ ...workflow }, invocation.terminal))
     return undefined
   },
 }

@@ -1,6 +1,6 @@
 import type { Queryable, QueryOptions } from '../database.ts'
 import { json } from '../json.ts'
-import { call, rows, value } from './call.ts'
+import { call, perform, rows, value } from './call.ts'
 
 /** A row of `fencepost.workflows`. */
 export interface WorkflowRow {
@@ -8,6 +8,8 @@ export interface WorkflowRow {
   readonly latest_version: number
   /** How many tasks its latest version has. */
   readonly tasks: number
+  /** How long its finished runs are kept: an SQL interval. */
+  readonly keep_finished: string
   readonly created_at: Date
   /** When its latest version was published, and by whom. */
   readonly updated_at: Date
@@ -51,6 +53,26 @@ export function publishWorkflow(
   options?: QueryOptions,
 ): Promise<number> {
   return value(db, call('publish_workflow', { name, definition: json(definition) }), options)
+}
+
+/** What an operator sets of a workflow, for all its versions. What is left out stays as it is. */
+export interface WorkflowChange {
+  /** How long finished runs are kept: an SQL interval. */
+  readonly keep_finished?: string | undefined
+}
+
+/**
+ * Changes settings of a workflow.
+ *
+ * @throws FencepostError JE002, JE003
+ */
+export function configureWorkflow(
+  db: Queryable,
+  name: string,
+  change: WorkflowChange,
+  options?: QueryOptions,
+): Promise<void> {
+  return perform(db, call('configure_workflow', { ...change, name }), options)
 }
 
 /**
