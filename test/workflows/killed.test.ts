@@ -5,7 +5,8 @@ import { Child } from '../support/child.ts'
 import { moveClock } from '../support/clock.ts'
 import { maintain, outcomes } from '../support/engine.ts'
 import { expectSound, publish, type Run, start, typeOf } from '../support/runs.ts'
-import { column } from '../support/sql.ts'
+import { Session } from '../support/sessions.ts'
+import { column, one } from '../support/sql.ts'
 import { Stage } from '../worker/stage.ts'
 
 // A worker process is killed at each point of each task's way. It stops there by itself and says so: no point is met
@@ -33,13 +34,30 @@ async function five(): Promise<Run> {
 /** Both victims and their heirs have it: who registers under the name and slot of a dead one is its successor. */
 const named = { name: 'mortal', slot: 1 }
 
-/** Starts a worker of these types in a process of its own and kills it at a point of the way of one of them. */
-async function sacrifice(types: readonly string[], point: string, type: string): Promise<void> {
+/**
+ * Starts a worker of these types in a process of its own and kills it at a point of the way of one of them, or after
+ * what is done there with it.
+ */
+async function sacrifice(
+  types: readonly string[],
+  point: string,
+  type: string,
+  there: (victim: Child) => Promise<void> = async () => {},
+): Promise<void> {
   const told = { url: stage.database.url, types, point, type, options: named }
   await using victim = new Child(path.join(import.meta.dirname, 'mortal.mjs'), told)
   await victim.says('reached')
+  await there(victim)
   victim.kill('SIGKILL')
   await victim.exit()
+}
+
+/** Whoever was killed is found out. */
+async function timePasses(): Promise<void> {
+  for (const _ of ['suspected', 'lost']) {
+    await moveClock(db(), '1 minute')
+    await maintain(db())
+  }
 }
 
 /** A worker of these types in this process. */
@@ -86,10 +104,41 @@ describe('of five workers, one a task, each is killed', () => {
     for (const task of TASKS) {
       const type = typeOf(run.workflow, task)
       await sacrifice([type], point, type)
-      for (const _ of ['suspected', 'lost']) {
-        await moveClock(db(), '1 minute')
-        await maintain(db())
-      }
+      await timePasses()
+      if (fate === BY_VICTIM) continue
+      await using _ = await heir([type])
+      await completed(type)
+    }
+    expect(await fates(run)).toEqual(TASKS.map(() => fate))
+    await expectComplete(run)
+  })
+})
+
+// The server goes on with what it was sent, although nobody will hear the answer.
+describe('of five workers, one a task, each is killed while the server is at its', () => {
+  it.each([
+    ['claim', BY_HEIR_AFTER_ALL],
+    ['completion', BY_VICTIM],
+  ])('%s: that is done, and the rest goes on elsewhere', async (round, fate) => {
+    await using server = await Session.open(stage.database.url)
+    const sessions = (state: string) =>
+      one<number>(
+        db(),
+        `select count(*)::int from pg_stat_activity where application_name = $1 and ${state}`,
+        [named.name],
+      )
+    const run = await five()
+    for (const task of TASKS) {
+      const type = typeOf(run.workflow, task)
+      await sacrifice([type], `before ${round}`, type, async (victim) => {
+        await server.begin()
+        await server.query('lock table fencepost_private.lease in share mode') // none is made or ended
+        victim.tell('go on')
+        await expect.poll(() => sessions(`wait_event_type = 'Lock'`)).toBeGreaterThan(0)
+      })
+      await server.commit()
+      await expect.poll(() => sessions('true')).toBe(0)
+      await timePasses()
       if (fate === BY_VICTIM) continue
       await using _ = await heir([type])
       await completed(type)

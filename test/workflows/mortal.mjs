@@ -1,12 +1,13 @@
-// A worker that stops for ever at a point of its way, says so, and waits to be killed. It is told its types, and the
-// point: one of those below, on the way of the job of one type.
+// A worker that stops at a point of its way, says so, and waits: to be killed, or to be told to go on. It is told its
+// types, and the point: one of those below, on the way of the job of one type.
 //
 // Its database is the real one. What it sends and gets passes through here, so that a point is met for sure.
 
 import { connect, defineJob, Fencepost } from '../../dist/index.js'
 
 const { url, types, point, type, options } = JSON.parse(process.argv[2])
-const db = connect({ url })
+const db = connect({ url, applicationName: options.name })
+const told = new Promise((resolve) => process.once('message', resolve))
 
 /** The type of each job that was claimed. */
 const typeOf = new Map()
@@ -14,7 +15,7 @@ const typeOf = new Map()
 async function pass(here, types) {
   if (here !== point || !types.includes(type)) return
   process.send({ event: 'reached' })
-  await new Promise(() => {})
+  await told
 }
 
 /** A round of the worker: results in, jobs out. */
