@@ -1,8 +1,10 @@
-// A process of its own for each producer and each worker, told over IPC what to do:
+// A process of its own for whoever enqueues or works, told over IPC what to do:
 // { id, method, args } is answered by { id, result } or { id, error }; { event } comes unasked.
 
 import process from 'node:process'
 import { Producer } from './lib/producer.mjs'
+import { RunStarter } from './lib/run-starter.mjs'
+import { RunWorker } from './lib/run-worker.mjs'
 import { WorkerHost } from './lib/worker-host.mjs'
 import { systemNamed } from './systems/index.mjs'
 
@@ -10,10 +12,9 @@ const [, , role, name] = process.argv
 const system = systemNamed(name)
 await system.load?.()
 const send = (message) => process.connected && process.send(message)
-const actor =
-  role === 'producer'
-    ? new Producer(system)
-    : new WorkerHost(system, (event, data) => send({ event, data }))
+const tell = (event, data) => send({ event, data })
+const roles = { producer: Producer, worker: WorkerHost, starter: RunStarter, runner: RunWorker }
+const actor = new roles[role](system, tell)
 
 process.on('message', async ({ id, method, args }) => {
   try {

@@ -87,8 +87,11 @@ async function run(stage) {
   if (options.complete) say(writeReport(results))
 }
 
-function describe({ name, title, store, keeps, settings, redis }) {
-  return { name, title, store, keeps, settings, redis }
+function describe({ name, title, store, keeps, settings, redis, workflows }) {
+  const described = { name, title, store, keeps, settings, redis }
+  if (workflows === undefined) return described
+  const { keeps: keepsOfRun, durable, settings: settingsOfRuns } = workflows
+  return { ...described, workflows: { keeps: keepsOfRun, durable, settings: settingsOfRuns } }
 }
 
 /** All rounds of one scenario: in each, every system once, starting with another one each time. */

@@ -1,20 +1,24 @@
 import { drain } from '../scenarios/drain.mjs'
 import { wakeUp } from '../scenarios/wake-up.mjs'
+import { workflowFan } from '../scenarios/workflow-fan.mjs'
+import { workflowLinear } from '../scenarios/workflow-linear.mjs'
 import { systemNamed } from '../systems/index.mjs'
 import { summary } from './stats.mjs'
 
 const PARTS = [
-  { profile: 'throughput', scenario: drain },
-  { profile: 'latency', scenario: wakeUp },
+  { scenario: drain, candidates: (system) => system.candidates?.throughput },
+  { scenario: wakeUp, candidates: (system) => system.candidates?.latency },
+  { scenario: workflowLinear, candidates: (system) => system.workflows?.candidates.linear },
+  { scenario: workflowFan, candidates: (system) => system.workflows?.candidates.fan },
 ]
 
 /** What each of a system's candidate settings is worth on this machine, best first. */
 export async function tune(stage, { tune: name, mode, rounds, scenarios }, say) {
   const system = systemNamed(name)
   await system.load()
-  for (const { profile, scenario } of PARTS) {
-    if (!scenarios.includes(scenario)) continue
-    const candidates = system.candidates[profile]
+  for (const { scenario, candidates: candidatesOf } of PARTS) {
+    const candidates = candidatesOf(system)
+    if (!scenarios.includes(scenario) || candidates === undefined) continue
     const values = candidates.map(() => [])
     for (let round = 0; round < rounds; round++) {
       for (const [index, settings] of candidates.entries()) {

@@ -17,7 +17,7 @@ function bars(results, scenario) {
   return barChart({
     title: scenario.title,
     unit: scenario.unit,
-    note: latency ? 'median and 99th percentile; less is better' : 'more is better',
+    note: `${latency ? 'median and 99th percentile; ' : ''}${scenario.higher ? 'more' : 'less'} is better`,
     bars: Object.keys(scenario.figures).flatMap((name, colour) =>
       parts
         .map((part) => ({

@@ -7,7 +7,13 @@ export const referenceOf = (results) =>
 /** The systems that are queues: not the floor, nor a part of one of them. */
 export const queuesOf = (results) => results.systems.filter(({ keeps }) => keeps !== undefined)
 
-/** The scenarios in which queues meet. */
+/** The systems that run workflows. */
+export const workflowSystemsOf = (results) =>
+  results.systems.filter(({ workflows }) => workflows !== undefined)
+
+export const isOfWorkflows = ({ name }) => name.startsWith('workflow-')
+
+/** The scenarios in which systems meet. */
 export const contests = (results) =>
   results.scenarios.filter(({ name }) => name !== 'floor' && name !== 'engine')
 

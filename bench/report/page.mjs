@@ -2,6 +2,7 @@ import { median } from '../lib/stats.mjs'
 import {
   advantage,
   contests,
+  isOfWorkflows,
   queuesOf,
   referenceOf,
   roundsOf,
@@ -12,6 +13,7 @@ import {
   titleOf,
 } from './figures.mjs'
 import { section } from './sections.mjs'
+import { workflowGlance, workflowSettings, workflowsCompared } from './workflows.mjs'
 
 /** docs/benchmarks.md, whole. */
 export function page(results) {
@@ -35,7 +37,7 @@ export function page(results) {
 
 function intro(results, reference) {
   const { machine, stores, rounds, startedAt } = results
-  return `${reference.title} beside other job queues: one machine (${machine.cores} cores, ${machine.memoryGb} GB, ${machine.system}), one run (${startedAt.slice(0, 10)}), one PostgreSQL ${stores.postgres} with fsync on for all who use it. Clients and server share the cores. The disk makes 8 kB durable in ${machine.syncMs.toFixed(2)} ms.
+  return `${reference.title} beside other job queues and workflow engines: one machine (${machine.cores} cores, ${machine.memoryGb} GB, ${machine.system}), one run (${startedAt.slice(0, 10)}), one PostgreSQL ${stores.postgres} with fsync on for all who use it. Clients and server share the cores. The disk makes 8 kB durable in ${machine.syncMs.toFixed(2)} ms.
 
 The systems take turns: each round plays every system once, in a database of its own, starting with another one each time. A figure is the median of ${rounds} rounds, with the lowest and the highest in brackets. **Ratios are the figures to read**: they are taken within a round, so that what the machine does at that moment meets both sides. They travel to other machines better than rates do.${disturbance(results)}`
 }
@@ -53,7 +55,7 @@ function disturbance(results) {
 function glance(results, reference) {
   const others = queuesOf(results).filter(({ name }) => name !== reference.name)
   const rows = contests(results)
-    .filter(({ name }) => name !== 'held-snapshot')
+    .filter((scenario) => scenario.name !== 'held-snapshot' && !isOfWorkflows(scenario))
     .flatMap((scenario) =>
       scenario.name === 'wake-up' ? latencyRows(scenario) : [rateRow(scenario)],
     )
@@ -68,6 +70,8 @@ function glance(results, reference) {
     table(['', reference.title, ...others.map(({ title }) => `÷ ${title}`)], rows),
   ]
   if (snapshot) lines.push(snapshotSentence(results, snapshot))
+  const workflows = results.scenarios.filter(isOfWorkflows)
+  if (workflows.length > 0) lines.push(workflowGlance(results, workflows))
   return lines.join('\n\n')
 }
 
@@ -95,6 +99,7 @@ function comparable(results) {
     'The systems do not do the same work for a job. What remains of a finished one:',
     table(['system', 'what it keeps'], rows),
     'Logs of single jobs are off for all. Redis holds everything in memory and, synced each second, acknowledges a job before it is safe; the Postgres queues acknowledge after fsync. Batches in a worker’s own memory make drains faster and a crash costlier: every job that was fetched waits for its timeout. Peers run at the fastest settings that we found, starting from the ones they publish (`npm run bench -- --tune NAME` shows the search), also where a careful operator would choose smaller batches.',
+    ...(results.scenarios.some(isOfWorkflows) ? [workflowsCompared(results)] : []),
     ...missing,
   ].join('\n\n')
 }
@@ -114,6 +119,7 @@ function settings(results) {
   return [
     `Node ${machine.node} for every system. PostgreSQL ${stores.postgres}: ${list(servers.postgres)}; the rest as it comes, autovacuum on.${stores.redis ? ` Redis ${stores.redis}: ${list(servers.redis)}.` : ''} After the queue is filled and before it is drained, each database gets \`vacuum (analyze)\` and a checkpoint.`,
     table(['system', 'version', 'worker’s settings for throughput', 'for latency'], rows),
+    ...(results.scenarios.some(isOfWorkflows) ? [workflowSettings(results)] : []),
   ].join('\n\n')
 }
 

@@ -1,6 +1,6 @@
 import { engineTable, floorTable } from './bounds.mjs'
+import { coresBusy, limit, part, ratioCell } from './cells.mjs'
 import {
-  advantage,
   contests,
   micros,
   rate,
@@ -13,6 +13,7 @@ import {
   times,
   titleOf,
 } from './figures.mjs'
+import { workflowTable } from './workflows.mjs'
 
 /** One section a scenario: what it measures, the chart, the table, what limits the figure. */
 export function section(results, scenario) {
@@ -21,6 +22,8 @@ export function section(results, scenario) {
     engine: engineTable,
     floor: floorTable,
     'wake-up': latencyTable,
+    'workflow-linear': workflowTable,
+    'workflow-fan': workflowTable,
   }
   const chart = !contests(results).includes(scenario)
     ? []
@@ -32,7 +35,10 @@ export function section(results, scenario) {
     .map((name) => [name, roundsOf(scenario, name, 'repeated')])
     .map(([name, counts]) => [name, counts.reduce((sum, count) => sum + (count ?? 0), 0)])
     .filter(([, count]) => count > 0)
-    .map(([name, count]) => `${titleOf(results, name)} ran ${rate(count)} jobs more than once.`)
+    .map(
+      ([name, count]) =>
+        `${titleOf(results, name)} ran ${rate(count)} jobs or steps more than once.`,
+    )
   return [
     `## ${scenario.title}`,
     `${scenario.about} ${sizeOf(scenario)}${ownRounds(results, scenario)}`,
@@ -51,6 +57,7 @@ function ownRounds(results, { figures }) {
 
 function sizeOf({ size }) {
   if (size.jobs !== undefined) return `${rate(size.jobs)} jobs a round.`
+  if (size.runs !== undefined) return `${rate(size.runs)} runs a round.`
   return `${short(size.ms / 1000)} s a round.`
 }
 
@@ -119,30 +126,4 @@ function churned(scenario, name) {
   if (figure === undefined) return '–'
   const cut = roundsOf(scenario, name, 'outOfTime').includes(true)
   return cut ? `${rate(figure.median)} (out of time)` : rate(figure.median)
-}
-
-function ratioCell(scenario, reference, name, each) {
-  return name === reference.name ? '1' : times(advantage(scenario, reference.name, name, each))
-}
-
-function part(scenario, name, each, format) {
-  const figure = summaryOf(scenario, name, each)
-  return figure === undefined ? '–' : format(figure.median)
-}
-
-function coresBusy(scenario, name) {
-  const parts = ['workerCpu', 'serverCpu'].map((each) => summaryOf(scenario, name, each))
-  return parts.includes(undefined) ? '–' : parts.map(({ median }) => median.toFixed(2)).join(' + ')
-}
-
-/** Read from where the time went: a worker is one thread, and the machine has so many cores. */
-function limit(results, scenario, name) {
-  const [worker, server] = ['workerCpu', 'serverCpu'].map((each) => summaryOf(scenario, name, each))
-  if (worker === undefined || server === undefined) return '–'
-  const { cores } = results.machine
-  if (worker.median > 0.85) return 'the worker’s one thread'
-  if (worker.median + server.median > 0.85 * cores) return `all ${cores} cores are busy`
-  const others = summaryOf(scenario, name, 'othersCpu')?.median ?? 0
-  if (worker.median + server.median + others > 0.85 * cores) return 'other programs on the machine'
-  return 'waiting: round trips, locks, the disk'
 }

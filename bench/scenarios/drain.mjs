@@ -1,5 +1,5 @@
 import { whenTrue } from '../lib/clock.mjs'
-import { cpuMsOfMachine } from '../lib/machine.mjs'
+import { reading, usage } from '../lib/usage.mjs'
 
 const BATCH = 1000
 
@@ -23,7 +23,7 @@ export const drain = {
 
       const observer = await system.observer(place)
       const worker = await actor('worker')
-      const before = { ...(await costs()), machine: cpuMsOfMachine() }
+      const before = await reading(costs)
       const handled = worker.event('handled', within)
       const [{ startedAt }] = await Promise.all([
         worker.call('start', place, { settings, expected: jobs }),
@@ -31,23 +31,15 @@ export const drain = {
       ])
       const drainedAt = await whenTrue(observer.isDrained, { within, what: 'all jobs finished' })
       await observer.close()
-      const after = { ...(await costs()), machine: cpuMsOfMachine() }
+      const after = await reading(costs)
       const { repeated, firstAt, cpuMs, memoryMb } = await worker.call('report')
       await worker.call('stop')
       const ms = drainedAt - firstAt
-      const serverMs = after.cpuMs === undefined ? undefined : after.cpuMs - before.cpuMs
       return {
         value: (jobs / ms) * 1000,
         startUpMs: firstAt - startedAt,
         repeated,
-        workerCpu: cpuMs / ms,
-        // Of which some is the harness asking whether all is done.
-        othersCpu: serverMs && (after.machine - before.machine - cpuMs - serverMs) / ms,
-        serverCpu: serverMs === undefined ? undefined : serverMs / ms,
-        workerCpuPerJob: (cpuMs / jobs) * 1000,
-        serverCpuPerJob: serverMs === undefined ? undefined : (serverMs / jobs) * 1000,
-        logBytesPerJob: (after.logBytes - before.logBytes) / jobs,
-        requestsPerJob: (after.requests - before.requests) / jobs,
+        ...usage(before, after, { ms, count: jobs, worker: cpuMs }),
         workerMemoryMb: memoryMb,
       }
     })

@@ -1,4 +1,5 @@
 import { connect } from '../lib/postgres.mjs'
+import { fencepostWorkflows } from './fencepost-workflows.mjs'
 
 const TYPE = 'bench'
 
@@ -19,6 +20,7 @@ export const fencepost = {
     ),
     latency: [1, 10, 100].map((concurrency) => ({ concurrency })),
   },
+  workflows: fencepostWorkflows,
 
   async load() {
     await library()
