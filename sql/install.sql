@@ -14,6 +14,7 @@
 --!include core/new_job.sql
 --!include core/workflow_enums.sql
 --!include core/workflow_types.sql
+--!include core/outbox_types.sql
 
 -- Tables
 --!include tables/migration.sql
@@ -31,6 +32,7 @@
 --!include tables/step.sql
 --!include tables/dead_letter.sql
 --!include tables/event.sql
+--!include tables/outbox.sql
 --!include tables/depth.sql
 --!include tables/housekeeping.sql
 --!include tables/outcome.sql
@@ -115,6 +117,21 @@
 --!include workflows/check_run_invariants.sql
 --!include workflows/check_task_invariants.sql
 
+-- The event log as outbox: ticks, consumers, parked events
+--!include outbox/position.sql
+--!include outbox/tick.sql
+--!include outbox/unread.sql
+--!include outbox/lag.sql
+--!include outbox/create_consumer.sql
+--!include outbox/read_events.sql
+--!include outbox/ack_events.sql
+--!include outbox/seek_consumer.sql
+--!include outbox/drop_consumer.sql
+--!include outbox/list_events.sql
+--!include outbox/park_event.sql
+--!include outbox/replay_parked.sql
+--!include outbox/prune_outbox.sql
+
 -- What people read
 --!include views/leases.sql
 --!include views/jobs.sql
@@ -126,6 +143,7 @@
 --!include views/throughput.sql
 --!include views/steps.sql
 --!include views/workflows.sql
+--!include views/consumers.sql
 
 -- Operating: counters, housekeeping, settings, answers to "why"
 --!include operate/depth.sql

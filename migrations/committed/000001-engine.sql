@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:12d6fd1f0a1c26d8ac2107d4d07ccbc9334f76c4
+--! Hash: sha1:53059d2eb13de5c5edbab9f9062bd22c84fc8dea
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -144,6 +144,9 @@ comment on function fencepost_private.lock_worker() is 'Lock class of a worker''
 
 create function fencepost_private.lock_housekeeping() returns int language sql immutable parallel safe return 1178947139;
 comment on function fencepost_private.lock_housekeeping() is 'Lock class of housekeeping; the second number: 1 maintain, 2 partitions, 3 migration.';
+
+create function fencepost_private.lock_consumer() returns int language sql immutable parallel safe return 1178947140;
+comment on function fencepost_private.lock_consumer() is 'Lock class of a consumer of the event log; the second number is the consumer_id.';
 --! EndIncluded core/locks.sql
 --! Included core/identity.sql
 -- Who acts, and for whom. Access control replaces the bodies of these two functions, and nothing else.
@@ -236,6 +239,16 @@ create type fencepost_private.due_task as (
   payload jsonb, keeps_input boolean, skip_reason text, expires_at timestamptz, due_at timestamptz, signal text, items jsonb, template jsonb, child text, child_version int);
 comment on type fencepost_private.due_task is 'A task whose parents have ended, with what its start needs.';
 --! EndIncluded core/workflow_types.sql
+--! Included core/outbox_types.sql
+-- A place in the event log. The log is read from tick to tick (see tables/outbox.sql): what became visible between two
+-- ticks is a batch, read in order of id. A place is "all up to the tick (px, pflight)", and within the batch that leads
+-- from there to (tx, tflight) also all up to last_id; tx is null between batches.
+create type fencepost_private.log_position as (px bigint, pflight int, tx bigint, tflight int, last_id bigint);
+comment on type fencepost_private.log_position is 'A place in the event log: a tick, and how far the batch after it was read.';
+
+create type fencepost_private.parsed_position as (place fencepost_private.log_position, parked_id bigint, token int);
+comment on type fencepost_private.parsed_position is 'What a position says: a place in the log or a parked event, and the token of a lease.';
+--! EndIncluded core/outbox_types.sql
 
 -- Tables
 --! Included tables/migration.sql
@@ -678,6 +691,95 @@ comment on column fencepost_private.event.started_at is 'When the attempt was cl
 comment on column fencepost_private.event.actor is 'Who did it, for what people do.';
 comment on column fencepost_private.event.data is 'The result, the error, or what else belongs to the event.';
 --! EndIncluded tables/event.sql
+--! Included tables/outbox.sql
+-- The event log as outbox: ticks, which put it in commit order, and who reads it.
+
+-- A tick is what one snapshot saw: all transactions below x but those in xip had ended. Of any two snapshots one saw
+-- all that the other saw, so ticks are in order by (x, flight). Two ticks may be equal. Append-only.
+create table fencepost_private.event_tick (
+  x       bigint not null,
+  flight  int not null,
+  xip     bigint[] not null,
+  at      timestamptz not null,
+  last_id bigint not null
+);
+create index event_tick_order_idx on fencepost_private.event_tick (x, flight);
+create index event_tick_at_idx on fencepost_private.event_tick (at);
+comment on table fencepost_private.event_tick is 'What snapshots saw of the event log, in order. A batch is what became visible from one tick to another.';
+comment on column fencepost_private.event_tick.x is 'All transactions at or above it were not seen.';
+comment on column fencepost_private.event_tick.flight is 'Less the number of those below it that were not seen either: of two ticks with the same x, the higher saw more.';
+comment on column fencepost_private.event_tick.xip is 'Transactions below x that were in flight.';
+comment on column fencepost_private.event_tick.at is 'When it was taken.';
+comment on column fencepost_private.event_tick.last_id is 'No event that it saw has a higher id.';
+
+create table fencepost_private.consumer (
+  consumer_id int generated always as identity primary key,
+  name        text not null constraint consumer_name_unique unique
+              constraint consumer_name_well_formed check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}$'),
+  kinds       text[],
+  types       text[],
+  tenant      text,
+  max_lag     interval constraint consumer_max_lag_positive check (max_lag > '0'),
+  created_at  timestamptz not null,
+  expired_at  timestamptz,
+  pruned_seq  bigint not null default 0
+) with (fillfactor = 50);
+comment on table fencepost_private.consumer is 'An independent reader of the event log.';
+comment on column fencepost_private.consumer.consumer_id is 'Internal number.';
+comment on column fencepost_private.consumer.name is 'Its name.';
+comment on column fencepost_private.consumer.kinds is 'Kinds of events that it gets, exact or with a star at the end; null is all.';
+comment on column fencepost_private.consumer.types is 'Types of jobs whose events it gets; null is all, and events of no job too.';
+comment on column fencepost_private.consumer.tenant is 'The tenant whose events it gets; null is all.';
+comment on column fencepost_private.consumer.max_lag is 'How old its oldest unread event may be; beyond it the log is no longer kept for it. Null is no limit.';
+comment on column fencepost_private.consumer.created_at is 'When it was created.';
+comment on column fencepost_private.consumer.expired_at is 'Since when it is beyond max_lag; until it is moved with seek_consumer.';
+comment on column fencepost_private.consumer.pruned_seq is 'Older rows of consumer_state have been removed up to here.';
+
+-- Where each consumer stands: a register, the row with the highest seq holds. Two sessions cannot write the same seq.
+create table fencepost_private.consumer_state (
+  consumer_id  int not null,
+  seq          bigint not null,
+  position     fencepost_private.log_position not null,
+  sent         fencepost_private.log_position,
+  after_sent   fencepost_private.log_position,
+  token        int not null default 0,
+  reader       text,
+  leased_until timestamptz,
+  at           timestamptz not null,
+  constraint consumer_state_pkey primary key (consumer_id, seq)
+);
+comment on table fencepost_private.consumer_state is 'Where consumers stand: append-only, newest first, pruned.';
+comment on column fencepost_private.consumer_state.consumer_id is 'The consumer.';
+comment on column fencepost_private.consumer_state.seq is '1, 2, 3 … within the consumer.';
+comment on column fencepost_private.consumer_state.position is 'Everything up to here is acknowledged.';
+comment on column fencepost_private.consumer_state.sent is 'The last event that was handed to the reader under this token.';
+comment on column fencepost_private.consumer_state.after_sent is 'Where to go on once that one is acknowledged.';
+comment on column fencepost_private.consumer_state.token is 'Fencing token of the lease: it grows with every reader that takes it.';
+comment on column fencepost_private.consumer_state.reader is 'Who holds the lease.';
+comment on column fencepost_private.consumer_state.leased_until is 'Until when; null when nobody does.';
+comment on column fencepost_private.consumer_state.at is 'When this row was written.';
+
+-- Events that a consumer set aside because they cannot be delivered: kept whole, so that the log need not be.
+create table fencepost_private.parked_event (
+  consumer_id int not null,
+  event_id    bigint not null,
+  event       jsonb not null,
+  reason      text not null,
+  times       int not null default 1,
+  parked_at   timestamptz not null,
+  again       boolean not null default false,
+  constraint parked_event_pkey primary key (consumer_id, event_id)
+);
+create index parked_event_again_idx on fencepost_private.parked_event (consumer_id, event_id) where again;
+comment on table fencepost_private.parked_event is 'Events that a consumer set aside with a reason.';
+comment on column fencepost_private.parked_event.consumer_id is 'The consumer.';
+comment on column fencepost_private.parked_event.event_id is 'The event.';
+comment on column fencepost_private.parked_event.event is 'The event as it would be read.';
+comment on column fencepost_private.parked_event.reason is 'Why it could not be delivered.';
+comment on column fencepost_private.parked_event.times is 'How often it was set aside.';
+comment on column fencepost_private.parked_event.parked_at is 'When it last was.';
+comment on column fencepost_private.parked_event.again is 'True when it is to be delivered again.';
+--! EndIncluded tables/outbox.sql
 --! Included tables/depth.sql
 -- How many jobs stand where, by type, without ever counting them. Each transaction that moves jobs appends what it
 -- changed (depth_delta); maintain() folds deltas into a base that knows which snapshot it saw (depth_base). The sum
@@ -778,6 +880,10 @@ insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) 
   (15, 'prune_minutes',     'prune_minutes()',     '1 hour',     false),
   (16, 'prune_workers',     'prune_workers()',     '1 hour',     false),
   (17, 'settle_due_runs',   'settle_due_runs(500, ''5 minutes'')', '0', false),
+  (18, 'tick',              'tick()',              '0',          false),
+  (19, 'expire_consumers',  'expire_consumers()',  '1 minute',   false),
+  (20, 'prune_consumers',   'prune_consumers()',   '1 minute',   false),
+  (21, 'prune_ticks',       'prune_ticks()',       '10 minutes', false),
   (22, 'settle_due_rest',   'settle_due_runs(500)', '1 minute',  false),
   (23, 'retire_runs',       'retire_runs()',       '0',          false);
 
@@ -7620,6 +7726,1154 @@ $$;
 comment on function fencepost_private.check_maps(bigint) is 'check_run_invariants, of maps.';
 --! EndIncluded workflows/check_task_invariants.sql
 
+-- The event log as outbox: ticks, consumers, parked events
+--! Included outbox/position.sql
+-- Positions as texts. Readers treat them as opaque; a person sees in `7431.2` the tick below transaction 7431 with two
+-- in flight, in `7431.2-7440.0-981` the event 981 of the batch from there to the tick 7440.0, and in `…~12` the token of
+-- the lease under which it was read. `p981~12` is a parked event that is delivered again.
+create function fencepost_private.position_text(p_position fencepost_private.log_position, p_token int default null)
+returns text
+language sql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+  select (p_position).px || '.' || -(p_position).pflight
+      || case when (p_position).tx is null then '' else '-' || (p_position).tx || '.' || -(p_position).tflight || '-' || (p_position).last_id end
+      || coalesce('~' || p_token, '')
+$$;
+comment on function fencepost_private.position_text(fencepost_private.log_position, int) is 'A position as readers see it.';
+
+-- Errors: JE003.
+create function fencepost_private.parse_position(p_text text)
+returns fencepost_private.parsed_position
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_part text[] := regexp_match(p_text, '^(?:(\d{1,18})\.(\d{1,9})(?:-(\d{1,18})\.(\d{1,9})-(\d{1,18}))?|p(\d{1,18}))(?:~(\d{1,9}))?$');
+  v_said parsed_position;
+begin
+  if v_part is null then
+    perform raise_error('JE003', 'that is not a position in the event log', format('received position = %s', coalesce(quote_literal(left(p_text, 100)), 'null')),
+      'Hand back a position exactly as read_events() or list_events() gave it.');
+  end if;
+  if v_part[6] is null then
+    v_said.place := row(v_part[1]::bigint, -v_part[2]::int, v_part[3]::bigint, -v_part[4]::int, v_part[5]::bigint)::log_position;
+  end if;
+  v_said.parked_id := v_part[6]::bigint;
+  v_said.token := v_part[7]::int;
+  return v_said;
+end
+$$;
+comment on function fencepost_private.parse_position(text) is 'A position from its text. Raises JE003.';
+
+-- Whether the first comes after the second. Both must be places of the same reader: then batches do not overlap.
+create function fencepost_private.is_after(p_one fencepost_private.log_position, p_other fencepost_private.log_position)
+returns boolean
+language sql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+  select ((p_one).px, (p_one).pflight, coalesce((p_one).last_id, 0)) > ((p_other).px, (p_other).pflight, coalesce((p_other).last_id, 0))
+$$;
+comment on function fencepost_private.is_after(fencepost_private.log_position, fencepost_private.log_position) is 'Whether one position of a reader comes after another.';
+
+-- The place right at a tick.
+create function fencepost_private.place_of_tick(p_x bigint, p_flight int)
+returns fencepost_private.log_position
+language sql
+immutable
+return row(p_x, p_flight, null, null, null)::fencepost_private.log_position;
+comment on function fencepost_private.place_of_tick(bigint, int) is 'The place right at a tick: all that it saw has been passed.';
+--! EndIncluded outbox/position.sql
+--! Included outbox/tick.sql
+-- Takes a tick, unless the newest is younger than p_every or nothing became visible since. Readers take one when they
+-- find the newest old, maintain() does about each second. Takes no lock, waits for nobody: two ticks may be equal.
+-- What this transaction wrote itself is not in it. Returns how many were taken, 0 or 1.
+create function fencepost_private.tick(p_every interval default '1 second')
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_now    timestamptz := fencepost_private.now();
+  v_newest event_tick;
+  v_taken  bigint;
+begin
+  if current_setting('transaction_read_only')::boolean then
+    return 0;       -- on a standby: ticks come from the primary
+  end if;
+  select t.* into v_newest from event_tick t order by t.x desc, t.flight desc limit 1;
+  if v_newest.at > v_now - p_every and v_newest.at <= v_now then
+    return 0;
+  end if;
+  insert into event_tick (x, flight, xip, at, last_id)
+  select f.xmax, -cardinality(f.xip), f.xip, v_now, s.last_value
+  from in_flight() f cross join event_id_seq s
+  where v_newest.x is null
+     or exists (select from event e where e.xid >= v_newest.x and not e.xid = any (f.xip))
+     or exists (select from unnest(v_newest.xip) as i(x) cross join lateral (select from event e where e.xid = i.x limit 1) as e where not i.x = any (f.xip));
+  get diagnostics v_taken = row_count;
+  return v_taken;
+end
+$$;
+comment on function fencepost_private.tick(interval) is 'A step of maintain(): notes what is visible of the event log, when that is more than before. Returns 0 or 1.';
+
+-- The newest place: all that was committed when the newest tick was taken.
+create function fencepost_private.newest_position()
+returns fencepost_private.log_position
+language sql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+  select coalesce((select place_of_tick(t.x, t.flight) from event_tick t order by t.x desc, t.flight desc limit 1),
+                  place_of_tick(0, 0))
+$$;
+comment on function fencepost_private.newest_position() is 'The place of the newest tick.';
+
+-- The place up to which everything had been committed before a time.
+create function fencepost_private.position_at(p_time timestamptz)
+returns fencepost_private.log_position
+language sql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+  select coalesce((select place_of_tick(t.x, t.flight) from event_tick t where t.at <= p_time order by t.at desc, t.x desc, t.flight desc limit 1),
+                  place_of_tick(0, 0))
+$$;
+comment on function fencepost_private.position_at(timestamptz) is 'The place of the last tick at or before a time; the beginning when there is none.';
+
+-- A place by what people write: beginning, now, a time, or a position. Errors: JE003.
+create function fencepost_private.found_position(p_text text)
+returns fencepost_private.log_position
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_at timestamptz;
+begin
+  if p_text = 'beginning' then
+    return place_of_tick(0, 0);
+  elsif p_text = 'now' then
+    perform tick('0');
+    return newest_position();
+  elsif p_text ~ '^\d{4}-' then
+    begin
+      v_at := p_text::timestamptz;
+    exception
+      when datetime_field_overflow or invalid_datetime_format then
+        perform raise_error('JE003', 'that is not a time', format('received %s', quote_literal(left(p_text, 100))), 'Write it like 2030-01-31T12:00:00Z.');
+    end;
+    return position_at(v_at);
+  end if;
+  if p_text is null or p_text ~ '^p' then
+    perform raise_error('JE003', 'that is not a place in the event log', format('received %s', coalesce(quote_literal(p_text), 'null')), 'Give beginning, now, a time, or a position.');
+  end if;
+  return (parse_position(p_text)).place;
+end
+$$;
+comment on function fencepost_private.found_position(text) is 'A place in the log: beginning, now, a time, or a position. Raises JE003.';
+
+-- A place whose ticks are still there: itself, or the nearest before it, from which some events come a second time.
+create function fencepost_private.kept_position(p_position fencepost_private.log_position)
+returns fencepost_private.log_position
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v_near event_tick;
+begin
+  if (p_position).px = 0 then
+    return p_position;
+  end if;
+  select t.* into v_near from event_tick t where (t.x, t.flight) <= ((p_position).px, (p_position).pflight) order by t.x desc, t.flight desc limit 1;
+  if v_near.x is null then
+    return place_of_tick(0, 0);
+  end if;
+  if v_near.x = (p_position).px and v_near.flight = (p_position).pflight
+     and ((p_position).tx is null or exists (select from event_tick t where t.x = (p_position).tx and t.flight = (p_position).tflight)) then
+    return p_position;
+  end if;
+  return place_of_tick(v_near.x, v_near.flight);
+end
+$$;
+comment on function fencepost_private.kept_position(fencepost_private.log_position) is 'A place in the log, or the nearest before it of which the ticks are kept.';
+--! EndIncluded outbox/tick.sql
+--! Included outbox/unread.sql
+-- Which events a reader gets.
+create type fencepost_private.event_filter as (kinds fencepost_private.event_kind[], lanes int[], tenant text);
+comment on type fencepost_private.event_filter is 'Which events a reader gets; a null narrows nothing.';
+
+-- A filter from the words of people, with stars and types resolved as they are now.
+create function fencepost_private.event_filter_of(p_kinds text[], p_types text[], p_tenant text)
+returns fencepost_private.event_filter
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+  select row(
+    case when p_kinds is not null then array(
+      select k from unnest(enum_range(null::event_kind)) as k
+      where exists (select from unnest(p_kinds) as w where w = k::text or right(w, 1) = '*' and starts_with(k::text, left(w, -1)))) end,
+    case when p_types is not null then array(select l.lane_id from job_type t join lane l on l.type_id = t.type_id where t.type = any (p_types)) end,
+    p_tenant)::event_filter
+$$;
+comment on function fencepost_private.event_filter_of(text[], text[], text) is 'A filter of events from kinds (with stars), types and a tenant.';
+
+-- Errors: JE003 for a kind that does not exist, or a type that cannot.
+create function fencepost_private.check_event_filter(p_kinds text[], p_types text[])
+returns void
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v text;
+begin
+  foreach v in array coalesce(p_kinds, '{}') loop
+    if v is null or not exists (select from unnest(enum_range(null::event_kind)) as k where v = k::text or right(v, 1) = '*' and starts_with(k::text, left(v, -1))) then
+      perform raise_error('JE003', 'there is no such kind of event', format('received kind = %s', coalesce(quote_literal(left(v, 100)), 'null')),
+        coalesce(did_you_mean(v, array(select k::text from unnest(enum_range(null::event_kind)) as k)), 'Kinds look like job.completed; run.* means all that begin with run.'));
+    end if;
+  end loop;
+  foreach v in array coalesce(p_types, '{}') loop
+    perform check_lane(v, 5);
+  end loop;
+end
+$$;
+comment on function fencepost_private.check_event_filter(text[], text[]) is 'Raises JE003 for kinds that do not exist and malformed types.';
+
+create type fencepost_private.unread_events as (events fencepost_private.event[], positions fencepost_private.log_position[], reached fencepost_private.log_position);
+comment on type fencepost_private.unread_events is 'Events, the place of each, and how far the look went.';
+
+-- The next events after a place, at most p_max, batch after batch. `reached` is how far that goes: beyond the last
+-- event when what follows it in its batch, or in later ones, is not for this reader.
+--
+-- A batch reaches as far as ticks allow within about p_max events, so that a reader that is behind takes them as fast
+-- as one that is not. A call passes at most 50 batches without an event for its reader.
+create function fencepost_private.unread(p_from fencepost_private.log_position, p_max int, p_filter fencepost_private.event_filter)
+returns fencepost_private.unread_events
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+  v_at    log_position := kept_position(p_from);
+  v_found unread_events := row('{}', '{}', null);
+  v_base  event_tick;
+  v_next  event_tick;
+  v_batch event[];
+begin
+  for v_try in 1..50 loop
+    select t.* into v_base from event_tick t where t.x = v_at.px and t.flight = v_at.pflight limit 1;
+    if v_at.tx is null then
+      v_next := next_tick(v_at, coalesce(v_base.last_id, 0) + greatest(p_max * 4, 2000));
+      exit when v_next.x is null;
+      v_at := row(v_at.px, v_at.pflight, v_next.x, v_next.flight, 0);
+    else
+      select t.* into v_next from event_tick t where t.x = v_at.tx and t.flight = v_at.tflight limit 1;
+    end if;
+
+    v_batch := batch_events(v_at, coalesce(v_base.xip, '{}'), coalesce(v_next.xip, '{}'),
+      v_next.last_id - coalesce(v_base.last_id, 0) > 20 * (v_at.tx - v_at.px), p_max - cardinality(v_found.events), p_filter);
+    v_found.events := v_found.events || v_batch;
+    v_found.positions := v_found.positions || array(
+      select row(v_at.px, v_at.pflight, v_at.tx, v_at.tflight, e.id)::log_position from unnest(v_batch) as e);
+    if cardinality(v_found.events) >= p_max then
+      v_at := v_found.positions[cardinality(v_found.positions)];
+      exit;
+    end if;
+    v_at := place_of_tick(v_at.tx, v_at.tflight);
+    exit when cardinality(v_found.events) > 0 and v_try >= 10;
+  end loop;
+  v_found.reached := v_at;
+  return v_found;
+end
+$$;
+comment on function fencepost_private.unread(fencepost_private.log_position, int, fencepost_private.event_filter) is 'The next events after a place in the log, each with its place, and how far that goes.';
+
+-- The farthest tick after a place that saw no event above p_upto; if none, the next one; null when there is none.
+create function fencepost_private.next_tick(p_from fencepost_private.log_position, p_upto bigint)
+returns fencepost_private.event_tick
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+  v_tick event_tick;
+begin
+  -- the first 100 after it are enough of a reach
+  select t.* into v_tick
+  from (select n.* from event_tick n where (n.x, n.flight) > ((p_from).px, (p_from).pflight) order by n.x, n.flight limit 100) as t
+  order by t.last_id <= p_upto desc, case when t.last_id <= p_upto then -t.x else t.x end, case when t.last_id <= p_upto then -t.flight else t.flight end
+  limit 1;
+  return v_tick;
+end
+$$;
+comment on function fencepost_private.next_tick(fencepost_private.log_position, bigint) is 'The tick to which the next batch reaches.';
+
+-- The events that the second tick of a place saw and the first did not, after that place, in order of id. Those of the
+-- transactions between the two, and of those that were in flight for the first. Where a few transactions wrote much, each is read
+-- in order from the index, and no more of it than is asked for.
+create function fencepost_private.batch_events(
+  p_at fencepost_private.log_position, p_base_xip bigint[], p_next_xip bigint[], p_few boolean, p_max int, p_filter fencepost_private.event_filter)
+returns fencepost_private.event[]
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_late  bigint[] := array(select x from unnest(p_base_xip) as x where not x = any (p_next_xip));
+  v_from  bigint := (p_at).px;
+  v_upto  bigint := (p_at).tx;
+  v_after bigint := (p_at).last_id;
+  v_kinds event_kind[] := (p_filter).kinds;
+  v_lanes int[] := (p_filter).lanes;
+  v_of    text := (p_filter).tenant;
+begin
+  if p_few then
+    return array(
+      select o.e
+      from (select x from unnest(v_late) as x union all select x from generate_series(v_from, v_upto - 1) as x where not x = any (p_next_xip)) as i(x)
+      cross join lateral (
+        select e, e.id from event e
+        where e.xid = i.x and e.id > v_after
+          and (v_kinds is null or e.kind = any (v_kinds)) and (v_lanes is null or e.lane_id = any (v_lanes)) and (v_of is null or e.tenant = v_of)
+        order by e.id limit p_max) as o
+      order by o.id
+      limit p_max);
+  end if;
+  return array(
+    select o.e
+    from (
+      select e, e.id from event e
+      where e.xid >= v_from and e.xid < v_upto and not e.xid = any (p_next_xip) and e.id > v_after
+        and (v_kinds is null or e.kind = any (v_kinds)) and (v_lanes is null or e.lane_id = any (v_lanes)) and (v_of is null or e.tenant = v_of)
+      union all
+      select l.e, l.id from unnest(v_late) as i(x) cross join lateral (
+        select e, e.id from event e
+        where e.xid = i.x and e.id > v_after
+          and (v_kinds is null or e.kind = any (v_kinds)) and (v_lanes is null or e.lane_id = any (v_lanes)) and (v_of is null or e.tenant = v_of)
+        order by e.id limit p_max) as l
+    ) as o
+    order by o.id
+    limit p_max);
+end
+$$;
+comment on function fencepost_private.batch_events(fencepost_private.log_position, bigint[], bigint[], boolean, int, fencepost_private.event_filter) is 'Events that became visible between two ticks, in order of id.';
+
+-- Events as readers see them: with names instead of numbers.
+create type fencepost_private.told_event as (
+  id bigint, kind text, at timestamptz, tenant text, type text, job_id bigint, run_id bigint, task_id bigint, workflow text, attempt int, outcome text,
+  worker text, ready_at timestamptz, started_at timestamptz, actor text, data jsonb);
+comment on type fencepost_private.told_event is 'An event as readers see it.';
+
+create function fencepost_private.told(p_events fencepost_private.event[])
+returns table (place bigint, told fencepost_private.told_event)
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+  select e.place, row(e.id, e.kind, e.at, e.tenant, t.type, e.job_id, e.run_id, e.task_id, f.name, e.attempt, e.outcome, w.name, e.ready_at, e.started_at, e.actor, shown(e.data))::told_event
+  from unnest(p_events) with ordinality as e(id, xid, at, tenant, kind, outcome, lane_id, job_id, run_id, task_id, attempt, token, worker_id, ready_at, started_at, actor, data, place)
+  left join lane l on l.lane_id = e.lane_id
+  left join job_type t on t.type_id = l.type_id
+  left join worker w on w.worker_id = e.worker_id
+  left join run r on r.run_id = e.run_id
+  left join workflow f on f.workflow_id = r.workflow_id
+  order by e.place
+$$;
+comment on function fencepost_private.told(fencepost_private.event[]) is 'Events with the names of their types, workers and workflows, numbered in order.';
+--! EndIncluded outbox/unread.sql
+--! Included outbox/lag.sql
+-- What a consumer has not read, of all kinds: since when (the oldest by transaction), and how many, counted to 100,000.
+create function fencepost_private.unread_since(p_position fencepost_private.log_position)
+returns timestamptz
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+  v_late  bigint[] := late_of(p_position);
+  v_after bigint := coalesce((p_position).last_id, 0);
+  v_first timestamptz;
+begin
+  select e.at into v_first from event e where e.xid >= (p_position).px and (e.id > v_after or e.xid >= (p_position).tx) order by e.xid, e.id limit 1;
+  return least(v_first, (
+    select min(l.at) from unnest(v_late) as i(x)
+    cross join lateral (select e.at from event e where e.xid = i.x and e.id > v_after order by e.id limit 1) as l));
+end
+$$;
+comment on function fencepost_private.unread_since(fencepost_private.log_position) is 'When the oldest event after a place happened; null when there is none.';
+
+create function fencepost_private.unread_count(p_position fencepost_private.log_position, p_cap int default 100000)
+returns bigint
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+  v_late  bigint[] := late_of(p_position);
+  v_after bigint := coalesce((p_position).last_id, 0);
+begin
+  return (
+    select count(*)
+    from (
+      (select from event e where e.xid >= (p_position).px and (e.id > v_after or e.xid >= (p_position).tx) limit p_cap)
+      union all
+      (select from unnest(v_late) as i(x) cross join lateral (select from event e where e.xid = i.x and e.id > v_after limit p_cap) as l limit p_cap)
+      limit p_cap) as c);
+end
+$$;
+comment on function fencepost_private.unread_count(fencepost_private.log_position, int) is 'How many events come after a place, counted to a cap.';
+
+-- Transactions that were in flight at the tick of a place: their events come later.
+create function fencepost_private.late_of(p_position fencepost_private.log_position)
+returns bigint[]
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+  select coalesce((select t.xip from event_tick t where t.x = (p_position).px and t.flight = (p_position).pflight limit 1), '{}')
+$$;
+comment on function fencepost_private.late_of(fencepost_private.log_position) is 'Transactions that were in flight at the tick of a place.';
+--! EndIncluded outbox/lag.sql
+--! Included outbox/create_consumer.sql
+-- Makes an independent reader of the event log. Returns true when it is new, false when it exists with the same settings.
+--
+-- The filter is a JSON object; each key narrows what it gets:
+--   kinds    ["job.completed", "run.*"]     exact, or all that begin so
+--   types    ["email.send"]                 of jobs of these types only, so not of runs, workers and operators
+--   tenant   "acme"
+-- `start` is where it begins: now, beginning (of what is kept), a time, or a position.
+-- The log is kept for it as long as its oldest unread event is younger than `max_lag`; null is no limit. One that falls
+-- farther behind is marked (event consumer.expired), and reads again after seek_consumer().
+--
+-- Locks: none that anything else waits for. Errors: JE003; JE004 when it exists with other settings.
+create function fencepost.create_consumer(name text, filter jsonb default '{}', start text default 'now', max_lag interval default '7 days')
+returns boolean
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_kinds  text[];
+  v_types  text[];
+  v_tenant text;
+  v_old    consumer;
+  v_id     int;
+begin
+  if create_consumer.name is null or create_consumer.name !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}$' then
+    perform raise_error('JE003', 'a consumer needs a name such as billing', format('received name = %s', coalesce(quote_literal(left(create_consumer.name, 250)), 'null')),
+      'Use 1 to 200 letters, digits and any of _ . : / - and start with a letter, digit or underscore.');
+  end if;
+  if create_consumer.max_lag <= '0' then
+    perform raise_error('JE003', 'max_lag must be longer than nothing', format('received max_lag = %s', create_consumer.max_lag), 'Give an interval such as 7 days, or null for no limit.');
+  end if;
+  select p.kinds, p.types, p.tenant into v_kinds, v_types, v_tenant from parsed_consumer_filter(create_consumer.filter) as p;
+
+  insert into consumer as c (name, kinds, types, tenant, max_lag, created_at)
+  values (create_consumer.name, v_kinds, v_types, v_tenant, create_consumer.max_lag, fencepost_private.now())
+  on conflict on constraint consumer_name_unique do nothing
+  returning c.consumer_id into v_id;
+  if v_id is not null then
+    insert into consumer_state (consumer_id, seq, position, at) values (v_id, 1, found_position(create_consumer.start), fencepost_private.now());
+    return true;
+  end if;
+
+  select c.* into v_old from consumer c where c.name = create_consumer.name;
+  if (v_old.kinds, v_old.types, v_old.tenant, v_old.max_lag) is distinct from (v_kinds, v_types, v_tenant, create_consumer.max_lag) then
+    perform raise_error('JE004', format('consumer %L exists with other settings', create_consumer.name),
+      format('received filter = %s, max_lag = %s; it has kinds %s, types %s, tenant %s, max_lag %s', create_consumer.filter, coalesce(create_consumer.max_lag::text, 'null'),
+        coalesce(to_json(v_old.kinds)::text, 'all'), coalesce(to_json(v_old.types)::text, 'all'), coalesce(v_old.tenant, 'all'), coalesce(v_old.max_lag::text, 'null')),
+      'Take another name, or drop_consumer() it first: its position is then lost.');
+  end if;
+  return false;
+end
+$$;
+comment on function fencepost.create_consumer(text, jsonb, text, interval)
+  is 'Makes a reader of the event log that gets what its filter lets through, from now or the beginning; true when it is new. Raises JE003, JE004.';
+
+-- Errors: JE003.
+create function fencepost_private.parsed_consumer_filter(p_filter jsonb, out kinds text[], out types text[], out tenant text)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_key text;
+begin
+  if p_filter is null or jsonb_typeof(p_filter) <> 'object' then
+    perform raise_error('JE003', 'filter must be a JSON object', format('received %s', coalesce(left(p_filter::text, 100), 'null')), 'For example {"kinds": ["job.completed"]}; {} is everything.');
+  end if;
+  for v_key in select k from jsonb_object_keys(p_filter) as k where k not in ('kinds', 'types', 'tenant') loop
+    perform raise_error('JE003', 'the filter of a consumer has no such key', format('received %s', quote_literal(v_key)),
+      coalesce(did_you_mean(v_key, array['kinds', 'types', 'tenant']), 'Keys are kinds, types and tenant.'));
+  end loop;
+  kinds := words_of(p_filter -> 'kinds', 'kinds');
+  types := words_of(p_filter -> 'types', 'types');
+  if jsonb_typeof(p_filter -> 'tenant') not in ('string', 'null') then
+    perform raise_error('JE003', 'tenant must be a text', format('received %s', p_filter -> 'tenant'), 'Leave it out to get the events of all tenants.');
+  end if;
+  tenant := p_filter ->> 'tenant';
+  perform check_event_filter(kinds, types);
+end
+$$;
+comment on function fencepost_private.parsed_consumer_filter(jsonb) is 'The filter of a consumer, checked. Raises JE003.';
+
+-- A JSON array of texts, sorted; null for none. Errors: JE003.
+create function fencepost_private.words_of(p_value jsonb, p_name text)
+returns text[]
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_value is null or p_value = 'null' then
+    return null;
+  end if;
+  if jsonb_typeof(p_value) <> 'array' or p_value = '[]' or jsonb_path_exists(p_value, '$[*] ? (@.type() != "string")') then
+    perform raise_error('JE003', format('%s must be a list of texts', p_name), format('received %s', left(p_value::text, 100)), 'Give an array with at least one text, or leave it out.');
+  end if;
+  return array(select distinct w from jsonb_array_elements_text(p_value) as w order by w);
+end
+$$;
+comment on function fencepost_private.words_of(jsonb, text) is 'A JSON array of texts as an array, sorted; null for none. Raises JE003.';
+
+-- The consumer of a name. Errors: JE002.
+create function fencepost_private.find_consumer(p_name text)
+returns fencepost_private.consumer
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_consumer consumer;
+begin
+  select c.* into v_consumer from consumer c where c.name = p_name;
+  if not found then
+    perform raise_error('JE002', format('consumer %s does not exist', coalesce(quote_literal(left(p_name, 250)), 'null')), format('received consumer = %s', coalesce(left(p_name, 250), 'null')),
+      coalesce(did_you_mean(p_name, array(select c.name from consumer c)), 'Make it with fencepost.create_consumer().'));
+  end if;
+  return v_consumer;
+end
+$$;
+comment on function fencepost_private.find_consumer(text) is 'The consumer of a name. Raises JE002.';
+
+-- Where a consumer stands now.
+create function fencepost_private.newest_state(p_consumer_id int)
+returns fencepost_private.consumer_state
+language sql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+  select s from consumer_state s where s.consumer_id = p_consumer_id order by s.seq desc limit 1
+$$;
+comment on function fencepost_private.newest_state(int) is 'Where a consumer stands.';
+
+-- Writes where a consumer stands from now on. Errors: JE001 when another session did so meanwhile, and this transaction
+-- could not see it (REPEATABLE READ).
+create function fencepost_private.put_state(p_state fencepost_private.consumer_state)
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  insert into consumer_state
+  select p_state.consumer_id, p_state.seq + 1, p_state.position, p_state.sent, p_state.after_sent, p_state.token, p_state.reader, p_state.leased_until, fencepost_private.now();
+exception
+  when unique_violation then
+    perform raise_error('JE001', 'another session moved this consumer meanwhile', 'received a call in a transaction that began before', 'Roll back and read again.');
+end
+$$;
+comment on function fencepost_private.put_state(fencepost_private.consumer_state) is 'Writes where a consumer stands. Raises JE001.';
+
+-- One session at a time moves a consumer. Errors: JE001 when another one holds it for longer than two seconds.
+create function fencepost_private.lock_one_consumer(p_consumer_id int, p_name text)
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set lock_timeout = '2s'
+as $$
+begin
+  perform pg_advisory_xact_lock(lock_consumer(), p_consumer_id);
+exception
+  when lock_not_available then
+    perform raise_error('JE001', format('another session is reading consumer %L in a transaction', p_name), format('received a call from backend %s', pg_backend_pid()),
+      'Wait for it to commit, then read again.');
+end
+$$;
+comment on function fencepost_private.lock_one_consumer(int, text) is 'Locks a consumer until commit; waits two seconds at most. Raises JE001.';
+--! EndIncluded outbox/create_consumer.sql
+--! Included outbox/read_events.sql
+-- The next events of a consumer, in commit order: at most `max` (1 to 10,000), oldest first. Nothing moves until
+-- ack_events(): reading again gives the same events again. Events whose transaction has not committed are not there;
+-- they come, once, after their commit, however late that is, and hold up nobody.
+--
+-- Reading takes a lease for `reader` (default: this session) when there is something to read: until it ends or all is
+-- acknowledged another reader gets nothing. Within one transaction with the work and ack_events() the consumer is
+-- exactly-once. `position` names the place behind its event and carries the token of the lease.
+--
+-- Parked events that are to be delivered again come first, by themselves.
+-- Locks: the consumer, tried: none while another session reads it. Errors: JE002; JE003; JE004 when it fell behind max_lag.
+create function fencepost.read_events(consumer text, max int default 100, reader text default null, lease interval default '30 seconds')
+returns table ("position" text, id bigint, kind text, at timestamptz, tenant text, type text, job_id bigint, run_id bigint, task_id bigint, workflow text,
+               attempt int, outcome text, worker text, ready_at timestamptz, started_at timestamptz, actor text, data jsonb)
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_now      timestamptz := fencepost_private.now();
+  v_reader   text := coalesce(read_events.reader, 'session ' || pg_backend_pid());
+  v_consumer consumer := find_consumer(read_events.consumer);
+  v_state    consumer_state;
+  v_read     unread_events;
+begin
+  perform check_read(read_events.max, read_events.lease);
+  if v_consumer.expired_at is not null then
+    perform raise_expired(v_consumer);
+  end if;
+  if is_held_by_another(newest_state(v_consumer.consumer_id), v_reader, v_now) or not pg_try_advisory_xact_lock(lock_consumer(), v_consumer.consumer_id) then
+    return;
+  end if;
+  v_state := newest_state(v_consumer.consumer_id);
+  if is_held_by_another(v_state, v_reader, v_now) then
+    return;
+  end if;
+
+  if v_state.leased_until is null or v_state.leased_until <= v_now or v_state.reader is distinct from v_reader then
+    v_state.token := v_state.token + 1;
+    v_state.sent := null;
+    v_state.after_sent := null;
+  end if;
+  v_state.reader := v_reader;
+  v_state.leased_until := v_now + read_events.lease;
+
+  if exists (select from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again) then
+    perform put_state(v_state);
+    return query
+      select 'p' || p.event_id || '~' || v_state.token, (e.e).*
+      from (select p.* from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again order by p.event_id limit read_events.max) as p
+      cross join lateral (select jsonb_populate_record(null::told_event, p.event) as e) as e
+      order by p.event_id;
+    return;
+  end if;
+
+  perform tick('100 milliseconds');
+  v_state.position := kept_position(v_state.position);
+  v_read := unread(v_state.position, read_events.max, event_filter_of(v_consumer.kinds, v_consumer.types, v_consumer.tenant));
+  if cardinality(v_read.events) > 0 then
+    v_state.sent := v_read.positions[cardinality(v_read.positions)];
+    v_state.after_sent := v_read.reached;
+    perform put_state(v_state);
+    return query
+      select position_text(v_read.positions[t.place], v_state.token), (t.told).*
+      from told(v_read.events) as t
+      order by t.place;
+  elsif is_after(v_read.reached, v_state.position) and (v_state.at < v_now - interval '1 second' or v_state.at > v_now) then
+    -- what was passed is for others: we need not look at it again, nor must it be kept for us
+    v_state.position := v_read.reached;
+    v_state.sent := null;
+    v_state.after_sent := null;
+    v_state.leased_until := null;
+    perform put_state(v_state);
+  end if;
+end
+$$;
+comment on function fencepost.read_events(text, int, text, interval)
+  is 'The next events of a consumer, in commit order, under a lease; they come again until ack_events(). No row when there is nothing new or another reader has the lease. Raises JE002, JE003, JE004.';
+
+create function fencepost_private.is_held_by_another(p_state fencepost_private.consumer_state, p_reader text, p_now timestamptz)
+returns boolean
+language sql
+immutable
+return (p_state).leased_until is not null and (p_state).leased_until > p_now and (p_state).reader is distinct from p_reader;
+comment on function fencepost_private.is_held_by_another(fencepost_private.consumer_state, text, timestamptz) is 'Whether another reader has the lease of a consumer.';
+
+-- Errors: JE003.
+create function fencepost_private.check_read(p_max int, p_lease interval default '30 seconds')
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_max is null or p_max not between 1 and 10000 then
+    perform raise_error('JE003', 'max must be between 1 and 10000', format('received max = %s', coalesce(p_max::text, 'null')), 'Read the rest with the next call.');
+  end if;
+  if p_lease is null or p_lease not between interval '1 second' and interval '1 day' then
+    perform raise_error('JE003', 'lease must be between 1 second and 1 day', format('received lease = %s', coalesce(p_lease::text, 'null')), 'Give the time that one batch may take.');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_read(int, interval) is 'Raises JE003 for limits that cannot be.';
+
+-- Errors: JE004, always.
+create function fencepost_private.raise_expired(p_consumer fencepost_private.consumer)
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  perform raise_error('JE004', format('consumer %L fell behind its max_lag of %s: events may be missing', p_consumer.name, p_consumer.max_lag), format('it expired at %s', p_consumer.expired_at),
+    'Decide what the gap means for you, then go on with fencepost.seek_consumer(): beginning gives all that is kept.');
+end
+$$;
+comment on function fencepost_private.raise_expired(fencepost_private.consumer) is 'Raises JE004 for a consumer that has expired.';
+--! EndIncluded outbox/read_events.sql
+--! Included outbox/ack_events.sql
+-- Everything up to and with this position is done: it does not come again. Returns true when that moved the consumer,
+-- false when the position had been passed before, so that an acknowledgement may be repeated.
+--
+-- The lease ends when the last event that was read is acknowledged; until then it stays, so that a reader may do so
+-- event by event.
+-- Locks: the consumer, until commit; waits two seconds at most.
+-- Errors: JE001 when the lease went to another reader, or another session holds the consumer; JE002; JE003; JE004 when it has expired.
+create function fencepost.ack_events(consumer text, "position" text)
+returns boolean
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_consumer consumer := find_consumer(ack_events.consumer);
+  v_given    parsed_position;
+  v_state    consumer_state;
+  v_gone     bigint;
+begin
+  v_given := parse_position(ack_events.position);
+  perform lock_one_consumer(v_consumer.consumer_id, v_consumer.name);
+  v_state := newest_state(v_consumer.consumer_id);
+  if v_given.parked_id is null and not is_after(v_given.place, v_state.position) then
+    return false;
+  end if;
+  if v_consumer.expired_at is not null then
+    perform raise_expired(v_consumer);
+  end if;
+  if v_given.token is distinct from v_state.token then
+    perform raise_error('JE001', format('the lease of consumer %L was lost', v_consumer.name), format('received token %s; the newest is %s', coalesce(v_given.token::text, 'none'), v_state.token),
+      'Another reader took over, or the consumer was moved: what was read is read again. Undo what can be undone, and read.');
+  end if;
+
+  if v_given.parked_id is not null then
+    delete from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again and p.event_id <= v_given.parked_id;
+    get diagnostics v_gone = row_count;
+    if v_gone > 0 and not exists (select from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again) then
+      v_state.leased_until := null;
+      perform put_state(v_state);
+    end if;
+    return v_gone > 0;
+  end if;
+
+  if v_state.sent is null or is_after(v_given.place, v_state.sent) then
+    perform raise_error('JE003', 'that position was not read yet', format('received position = %L', ack_events.position), 'Acknowledge positions that read_events() gave.');
+  end if;
+  if v_given.place = v_state.sent then
+    v_state.position := v_state.after_sent;
+    v_state.sent := null;
+    v_state.after_sent := null;
+    v_state.leased_until := null;
+  else
+    v_state.position := v_given.place;
+  end if;
+  perform put_state(v_state);
+  return true;
+end
+$$;
+comment on function fencepost.ack_events(text, text)
+  is 'Everything up to and with this position is done. True when that moved the consumer, false when it had been passed. Raises JE001, JE002, JE003, JE004.';
+--! EndIncluded outbox/ack_events.sql
+--! Included outbox/seek_consumer.sql
+-- Moves a consumer: to beginning (of what is kept), now, a time such as 2030-01-31T12:00:00Z, or a position. Whoever
+-- reads it loses the lease. One that had expired reads again. Returns the new position.
+--
+-- A time means: all that was committed before it is passed, up to about a second, or five thousand events, before.
+-- Locks: the consumer, until commit; waits two seconds at most. Errors: JE001 when another session holds it; JE002; JE003.
+create function fencepost.seek_consumer(consumer text, to_position text)
+returns text
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_consumer consumer := find_consumer(seek_consumer.consumer);
+  v_position log_position := found_position(seek_consumer.to_position);
+  v_state    consumer_state;
+begin
+  perform lock_one_consumer(v_consumer.consumer_id, v_consumer.name);
+  v_position := kept_position(v_position);
+  v_state := newest_state(v_consumer.consumer_id);
+  v_state.position := v_position;
+  v_state.sent := null;
+  v_state.after_sent := null;
+  v_state.token := v_state.token + 1;
+  v_state.reader := null;
+  v_state.leased_until := null;
+  perform put_state(v_state);
+  update consumer c set expired_at = null where c.consumer_id = v_consumer.consumer_id and c.expired_at is not null;
+  return position_text(v_position);
+end
+$$;
+comment on function fencepost.seek_consumer(text, text) is 'Moves a consumer to beginning, now, a time or a position; returns the new position. Raises JE001, JE002, JE003.';
+--! EndIncluded outbox/seek_consumer.sql
+--! Included outbox/drop_consumer.sql
+-- Removes a consumer with its position and its parked events. Returns whether there was one.
+-- Locks: the consumer, until commit; waits two seconds at most. Errors: JE001 when another session holds it.
+create function fencepost.drop_consumer(consumer text)
+returns boolean
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_id int := (select c.consumer_id from consumer c where c.name = drop_consumer.consumer);
+begin
+  if v_id is null then
+    return false;
+  end if;
+  perform lock_one_consumer(v_id, drop_consumer.consumer);
+  delete from parked_event p where p.consumer_id = v_id;
+  delete from consumer_state s where s.consumer_id = v_id;
+  delete from consumer c where c.consumer_id = v_id;
+  return found;
+end
+$$;
+comment on function fencepost.drop_consumer(text) is 'Removes a consumer, its position and its parked events; false when there was none. Raises JE001.';
+--! EndIncluded outbox/drop_consumer.sql
+--! Included outbox/list_events.sql
+-- Reads the event log without a consumer: the next events after a position, in commit order, at most `max` (1 to
+-- 10,000), oldest first. `after` is a position that this function or event_position() gave, or beginning; who keeps the
+-- last one goes on without a gap. Filters are those of create_consumer().
+--
+-- The last row may hold a position only: the look went so far, and found nothing more that matches.
+-- A position is good for as long as its events are kept; an old one may give some events a second time.
+-- Locks: none. Errors: JE003.
+create function fencepost.list_events(after text default 'beginning', max int default 100, filter jsonb default '{}')
+returns table ("position" text, id bigint, kind text, at timestamptz, tenant text, type text, job_id bigint, run_id bigint, task_id bigint, workflow text,
+               attempt int, outcome text, worker text, ready_at timestamptz, started_at timestamptz, actor text, data jsonb)
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_from   log_position;
+  v_filter record;
+  v_read   unread_events;
+begin
+  perform check_read(list_events.max);
+  select p.* into v_filter from parsed_consumer_filter(list_events.filter) as p;
+  v_from := found_position(list_events.after);
+  perform tick('100 milliseconds');
+  v_read := unread(v_from, list_events.max, event_filter_of(v_filter.kinds, v_filter.types, v_filter.tenant));
+  return query
+    select position_text(v_read.positions[t.place]), (t.told).*
+    from told(v_read.events) as t
+    order by t.place;
+  if is_after(v_read.reached, coalesce(v_read.positions[cardinality(v_read.positions)], v_from)) then
+    position := position_text(v_read.reached);
+    return next;
+  end if;
+end
+$$;
+comment on function fencepost.list_events(text, int, jsonb)
+  is 'The next events after a position, in commit order, without a consumer; the last row may hold only the position that was reached. Raises JE003.';
+
+-- A place in the event log, to begin list_events() from: now (the default), beginning, or a time.
+-- Locks: none. Errors: JE003.
+create function fencepost.event_position(at text default 'now')
+returns text
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return position_text(kept_position(found_position(event_position.at)));
+end
+$$;
+comment on function fencepost.event_position(text) is 'A place in the event log: now, beginning, or a time. Raises JE003.';
+--! EndIncluded outbox/list_events.sql
+--! Included outbox/park_event.sql
+-- Sets one event aside because it cannot be delivered, with the reason: the reader then acknowledges it like any other
+-- and goes on. It is kept whole, is seen in `parked_events`, and comes again after replay_parked(). One that comes again
+-- and is set aside again stays, with the new reason.
+-- `position` is the one that read_events() gave with the event.
+-- Locks: the consumer, until commit; waits two seconds at most.
+-- Errors: JE001 when the lease was lost; JE002 when there is no such consumer or event; JE003.
+create function fencepost.park_event(consumer text, "position" text, reason text)
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_consumer consumer := find_consumer(park_event.consumer);
+  v_given    parsed_position;
+  v_state    consumer_state;
+  v_event    told_event;
+begin
+  if coalesce(btrim(park_event.reason), '') = '' then
+    perform raise_error('JE003', 'an event is set aside with a reason', format('received reason = %s', coalesce(quote_literal(park_event.reason), 'null')), 'Say why it cannot be delivered.');
+  end if;
+  v_given := parse_position(park_event.position);
+  perform lock_one_consumer(v_consumer.consumer_id, v_consumer.name);
+  v_state := newest_state(v_consumer.consumer_id);
+  if v_given.token is distinct from v_state.token then
+    perform raise_error('JE001', format('the lease of consumer %L was lost', v_consumer.name), format('received token %s; the newest is %s', coalesce(v_given.token::text, 'none'), v_state.token),
+      'Another reader took over: the event is its own now.');
+  end if;
+
+  if v_given.parked_id is not null then
+    update parked_event p
+    set again = false, times = p.times + 1, reason = clipped(park_event.reason, 4096), parked_at = fencepost_private.now()
+    where p.consumer_id = v_consumer.consumer_id and p.event_id = v_given.parked_id;
+  else
+    select (t.told).* into v_event
+    from unread(row((v_given.place).px, (v_given.place).pflight, (v_given.place).tx, (v_given.place).tflight, (v_given.place).last_id - 1), 1, row(null, null, null)) as u
+    cross join lateral told(u.events) as t
+    where (t.told).id = (v_given.place).last_id;
+    insert into parked_event as p (consumer_id, event_id, event, reason, parked_at)
+    select v_consumer.consumer_id, v_event.id, to_jsonb(v_event), clipped(park_event.reason, 4096), fencepost_private.now()
+    where v_event.id is not null
+    on conflict on constraint parked_event_pkey do update set reason = excluded.reason, parked_at = excluded.parked_at;
+  end if;
+  if not found then
+    perform raise_error('JE002', 'there is no such event', format('received position = %L', park_event.position), 'Give the position that read_events() gave with the event.');
+  end if;
+end
+$$;
+comment on function fencepost.park_event(text, text, text) is 'Sets an event aside that cannot be delivered, with the reason. Raises JE001, JE002, JE003.';
+--! EndIncluded outbox/park_event.sql
+--! Included outbox/replay_parked.sql
+-- Parked events of a consumer (all, or these) are read again, before anything else. Returns how many.
+-- Locks: those rows, until commit. Errors: JE002 when there is no such consumer.
+create function fencepost.replay_parked(consumer text, event_ids bigint[] default null)
+returns bigint
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_consumer consumer := find_consumer(replay_parked.consumer);
+  v_count    bigint;
+begin
+  update parked_event p set again = true
+  where p.consumer_id = v_consumer.consumer_id and not p.again and (replay_parked.event_ids is null or p.event_id = any (replay_parked.event_ids));
+  get diagnostics v_count = row_count;
+  return v_count;
+end
+$$;
+comment on function fencepost.replay_parked(text, bigint[]) is 'Parked events of a consumer, all or these, are read again; returns how many. Raises JE002.';
+
+-- Parked events of a consumer (all, or these) are removed for good. Returns how many.
+-- Locks: those rows, until commit. Errors: JE002 when there is no such consumer.
+create function fencepost.discard_parked(consumer text, event_ids bigint[] default null)
+returns bigint
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_consumer consumer := find_consumer(discard_parked.consumer);
+  v_count    bigint;
+begin
+  delete from parked_event p
+  where p.consumer_id = v_consumer.consumer_id and (discard_parked.event_ids is null or p.event_id = any (discard_parked.event_ids));
+  get diagnostics v_count = row_count;
+  return v_count;
+end
+$$;
+comment on function fencepost.discard_parked(text, bigint[]) is 'Parked events of a consumer, all or these, are removed for good; returns how many. Raises JE002.';
+--! EndIncluded outbox/replay_parked.sql
+--! Included outbox/prune_outbox.sql
+-- Marks consumers whose oldest unread event is older than their max_lag: the log is no longer kept for them. A step of
+-- maintain(). Returns how many.
+create function fencepost_private.expire_consumers()
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_now     timestamptz := fencepost_private.now();
+  v_expired bigint;
+begin
+  with behind as (
+    select c.consumer_id, c.name, s.since
+    from consumer c
+    cross join lateral (select unread_since((newest_state(c.consumer_id)).position) as since offset 0) as s
+    where c.expired_at is null and c.max_lag is not null and s.since < v_now - c.max_lag
+  ), marked as (
+    update consumer c set expired_at = v_now from behind b where c.consumer_id = b.consumer_id returning c.consumer_id, c.name, c.max_lag, b.since
+  )
+  insert into event (xid, at, kind, data)
+  select xid(), v_now, 'consumer.expired', jsonb_build_object('consumer', m.name, 'unread_since', m.since, 'max_lag', m.max_lag) from marked m order by m.consumer_id;
+  get diagnostics v_expired = row_count;
+  return v_expired;
+end
+$$;
+comment on function fencepost_private.expire_consumers() is 'A step of maintain(): marks consumers that fell behind their max_lag. Returns how many.';
+
+-- Removes where consumers stood before. A step of maintain(). Each pass reads only what is new since the last one: what
+-- was removed before is dead, and under a held snapshot would be walked for nothing. Returns how many rows.
+create function fencepost_private.prune_consumers()
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+  v        record;
+  v_rows   bigint;
+  v_pruned bigint := 0;
+begin
+  for v in
+    select c.consumer_id, c.pruned_seq, (newest_state(c.consumer_id)).seq as newest from consumer c order by c.consumer_id
+  loop
+    continue when v.newest - 1 <= v.pruned_seq;
+    delete from consumer_state s where s.consumer_id = v.consumer_id and s.seq > v.pruned_seq and s.seq < v.newest;
+    get diagnostics v_rows = row_count;
+    update consumer c set pruned_seq = v.newest - 1 where c.consumer_id = v.consumer_id;
+    v_pruned := v_pruned + v_rows;
+  end loop;
+  return v_pruned;
+end
+$$;
+comment on function fencepost_private.prune_consumers() is 'A step of maintain(): removes old places of consumers. Returns how many.';
+
+-- Thins ticks that are older than an hour: of those within 5,000 events one stays, and all that a consumer stands on;
+-- it removes those that lead to events that are gone. A step of maintain(), 20,000 ticks a pass, which goes on where
+-- the last one ended (maintain_step.position, an x here); once an hour from the beginning. Returns how many.
+create function fencepost_private.prune_ticks(p_limit int default 20000)
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+  v_now    timestamptz := fencepost_private.now();
+  v_from   bigint := coalesce((select m.position from maintain_step m where m.step = 'prune_ticks' and date_trunc('hour', m.last_at) = date_trunc('hour', v_now)), 0);
+  v_first  bigint := coalesce((select min(p.first_id) from partitions('event') p), 0);
+  v_upto   bigint;
+  v_pruned bigint;
+begin
+  with looked as materialized (
+    select t.ctid as place, t.x, t.flight, t.at, t.last_id, t.last_id / 5000 = lag(t.last_id / 5000) over (order by t.x, t.flight) as is_near
+    from (select i.ctid, i.* from event_tick i where i.x >= v_from order by i.x, i.flight limit p_limit) as t
+  ), stood_on as materialized (
+    select (s.position).px as x, (s.position).pflight as flight from consumer c cross join lateral newest_state(c.consumer_id) as s
+    union
+    select (s.position).tx, (s.position).tflight from consumer c cross join lateral newest_state(c.consumer_id) as s
+    union
+    select (s.sent).tx, (s.sent).tflight from consumer c cross join lateral newest_state(c.consumer_id) as s
+    union
+    select (s.sent).px, (s.sent).pflight from consumer c cross join lateral newest_state(c.consumer_id) as s
+    union
+    select (s.after_sent).px, (s.after_sent).pflight from consumer c cross join lateral newest_state(c.consumer_id) as s
+  ), pruned as (
+    delete from event_tick t
+    where t.ctid = any (array(
+      select l.place from looked l
+      where l.at < v_now - interval '1 hour' and (l.is_near or l.last_id < v_first) and not exists (select from stood_on o where o.x = l.x and o.flight = l.flight)))
+    returning t.x
+  )
+  select (select count(*) from pruned), (select max(l.x) from looked l where l.at < v_now - interval '1 hour') into v_pruned, v_upto;
+  update maintain_step m set position = v_upto where m.step = 'prune_ticks' and m.position <> v_upto;
+  return v_pruned;
+end
+$$;
+comment on function fencepost_private.prune_ticks(int) is 'A step of maintain(): thins old ticks. Returns how many.';
+
+-- Whether a consumer has events of this range of ids still to read. One that has expired is not waited for.
+create function fencepost_private.is_unread(p_first bigint, p_end bigint)
+returns boolean
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+  v record;
+begin
+  for v in
+    select s.px, s.tx, coalesce(s.last_id, 0) as after, late_of(s) as late
+    from (select (newest_state(c.consumer_id)).position as p from consumer c where c.expired_at is null) as c
+    cross join lateral (select (c.p).*) as s
+  loop
+    if exists (select from event e where e.id >= p_first and e.id < p_end and e.xid >= v.px and (e.id > v.after or e.xid >= v.tx))
+       or exists (select from unnest(v.late) as i(x) cross join lateral (
+                    select from event e where e.xid = i.x and e.id >= p_first and e.id < p_end and e.id > v.after limit 1) as l) then
+      return true;
+    end if;
+  end loop;
+  return false;
+end
+$$;
+comment on function fencepost_private.is_unread(bigint, bigint) is 'Whether a consumer that has not expired has still to read events of this range.';
+--! EndIncluded outbox/prune_outbox.sql
+
 -- What people read
 --! Included views/leases.sql
 -- Running attempts. leased_until is the earliest time at which the engine may take the attempt back: its worker has
@@ -8081,6 +9335,55 @@ comment on column fencepost.signals.received_at is 'When it came.';
 comment on column fencepost.signals.sent_by is 'From whom.';
 comment on column fencepost.signals.task_id is 'The task that took it; null while none has.';
 --! EndIncluded views/workflows.sql
+--! Included views/consumers.sql
+-- Consumers: where each stands, how far behind, and who reads it.
+create view fencepost.consumers as
+select c.name, fencepost_private.position_text(s.position) as position,
+       fencepost_private.unread_count(s.position) as lag_events,
+       coalesce(greatest(extract(epoch from fencepost_private.now() - fencepost_private.unread_since(s.position)), 0), 0)::float8 as lag_seconds,
+       case when s.leased_until > fencepost_private.now() then s.reader end as reader,
+       case when s.leased_until > fencepost_private.now() then s.leased_until end as leased_until,
+       (select count(*) from fencepost_private.parked_event p where p.consumer_id = c.consumer_id) as parked,
+       c.kinds, c.types, c.tenant, c.max_lag, c.created_at, s.at as moved_at, c.expired_at
+from fencepost_private.consumer c
+cross join lateral (select n.* from fencepost_private.newest_state(c.consumer_id) as n offset 0) as s;
+
+comment on view fencepost.consumers is 'Readers of the event log: where they stand and how far behind.';
+comment on column fencepost.consumers.name is 'Its name.';
+comment on column fencepost.consumers.position is 'Everything up to here is acknowledged.';
+comment on column fencepost.consumers.lag_events is 'Events after that, of all kinds, also those that its filter holds back; counted to 100,000.';
+comment on column fencepost.consumers.lag_seconds is 'Age of the oldest of them; 0 when there is none.';
+comment on column fencepost.consumers.reader is 'Who holds the lease; null when nobody does.';
+comment on column fencepost.consumers.leased_until is 'Until when.';
+comment on column fencepost.consumers.parked is 'Events that were set aside.';
+comment on column fencepost.consumers.kinds is 'Kinds of events that it gets; null is all.';
+comment on column fencepost.consumers.types is 'Types of jobs whose events it gets; null is all.';
+comment on column fencepost.consumers.tenant is 'The tenant whose events it gets; null is all.';
+comment on column fencepost.consumers.max_lag is 'How old its oldest unread event may be; null is no limit.';
+comment on column fencepost.consumers.created_at is 'When it was created.';
+comment on column fencepost.consumers.moved_at is 'When it last read or acknowledged.';
+comment on column fencepost.consumers.expired_at is 'Since when it is beyond max_lag: it reads again after seek_consumer().';
+
+-- Events that consumers set aside.
+create view fencepost.parked_events as
+select c.name as consumer, p.event_id, p.event ->> 'kind' as kind, p.event ->> 'type' as type, (p.event ->> 'job_id')::bigint as job_id,
+       (p.event ->> 'run_id')::bigint as run_id, p.reason, p.times, p.parked_at, p.again, p.event
+from fencepost_private.parked_event p
+join fencepost_private.consumer c on c.consumer_id = p.consumer_id;
+
+comment on view fencepost.parked_events is 'Events that consumers set aside because they could not be delivered; see replay_parked() and discard_parked().';
+comment on column fencepost.parked_events.consumer is 'The consumer.';
+comment on column fencepost.parked_events.event_id is 'The event.';
+comment on column fencepost.parked_events.kind is 'Its kind.';
+comment on column fencepost.parked_events.type is 'Type of its job.';
+comment on column fencepost.parked_events.job_id is 'Its job.';
+comment on column fencepost.parked_events.run_id is 'Its run.';
+comment on column fencepost.parked_events.reason is 'Why it was set aside.';
+comment on column fencepost.parked_events.times is 'How often it was.';
+comment on column fencepost.parked_events.parked_at is 'When it last was.';
+comment on column fencepost.parked_events.again is 'True when it is to be delivered again.';
+comment on column fencepost.parked_events.event is 'The event as read_events() gives it.';
+--! EndIncluded views/consumers.sql
 
 -- Operating: counters, housekeeping, settings, answers to "why"
 --! Included operate/depth.sql
@@ -8813,8 +10116,8 @@ as $$
 $$;
 comment on function fencepost_private.is_kept(bigint, bigint) is 'Whether keys, steps or progress of these jobs are left.';
 
--- Whether a partition of event tells nothing that is still needed: all in it is older than the longest keep_finished
--- and counted in the totals, and no body is left of any job it tells of. Looks at no more than 20,000 bodies; when
+-- Whether a partition of event tells nothing that is still needed: all in it is older than the longest keep_finished,
+-- counted in the totals and read by every consumer, and no body is left of any job it tells of. Looks at no more than 20,000 bodies; when
 -- there are more in the range of its jobs, it is not spent yet.
 create function fencepost_private.is_spent(p_first bigint, p_end bigint)
 returns boolean
@@ -8837,7 +10140,8 @@ begin
     return true;
   end if;
   if v_newest.at > fencepost_private.now() - longest_keep()
-     or v_newest.xid >= coalesce((select b.x from outcome_base b order by b.seq desc limit 1), 0) then
+     or v_newest.xid >= coalesce((select b.x from outcome_base b order by b.seq desc limit 1), 0)
+     or is_unread(p_first, p_end) then
     return false;
   end if;
 
@@ -8849,7 +10153,7 @@ begin
     and not exists (select from job b where b.id between v_lowest and v_highest order by b.id offset 20000 limit 1);
 end
 $$;
-comment on function fencepost_private.is_spent(bigint, bigint) is 'Whether no body is left of any job that this range of events tells of, and all in it is old and counted.';
+comment on function fencepost_private.is_spent(bigint, bigint) is 'Whether no body is left of any job that this range of events tells of, and all in it is old, counted and read.';
 --! EndIncluded operate/drop_partition.sql
 --! Included operate/prune_workers.sql
 -- Removes workers that ended more than thirty days ago, and longer ago than any type keeps its finished jobs: so the
@@ -8960,6 +10264,7 @@ as $$
       or exists (select from here h cross join job_type t
                  cross join lateral (select b.x from depth_base b where b.type_id = t.type_id order by b.seq desc limit 1) as b where b.x > h.xmax)
       or exists (select from here h cross join lateral (select b.x from outcome_base b order by b.seq desc limit 1) as b where b.x > h.xmax)
+      or exists (select from here h cross join lateral (select t.x from event_tick t order by t.x desc, t.flight desc limit 1) as t where t.x > h.xmax)
 $$;
 comment on function fencepost_private.is_restored() is 'Whether this database carries transaction numbers of another server, and after_restore() must be called.';
 
@@ -10258,7 +11563,8 @@ comment on function fencepost_private.check_registers() is 'check_invariants, of
 -- nothing. Stop all workers first.
 --
 -- Ready jobs are renumbered in their order, as finely as the numbers of this server allow; watermarks are void; the
--- counters are counted anew.
+-- counters are counted anew. Consumers of the event log go on at the oldest event that they had not read: nothing is
+-- missed, and of what is newer some may come a second time. Positions that clients of list_events() keep lead back to the beginning.
 -- Returns what it did; no row when there is nothing to mend.
 -- Locks: maintain()'s lock, then all places and registers, until commit. Errors: JE003 outside READ COMMITTED.
 create function fencepost.after_restore()
@@ -10276,7 +11582,7 @@ declare
 begin
   perform check_read_committed('after_restore()');
   perform pg_advisory_xact_lock(lock_housekeeping(), 1);
-  lock table ready, delayed, parked, lease, suspended, dead_letter, depth_delta, depth_base, outcome_base, lane_hint in access exclusive mode;
+  lock table ready, delayed, parked, lease, suspended, dead_letter, depth_delta, depth_base, outcome_base, lane_hint, event_tick, consumer_state in access exclusive mode;
   if not is_restored() then
     return;
   end if;
@@ -10298,6 +11604,10 @@ begin
   update ready r set xid = 3 + floor((r.xid - v_low)::numeric * (v_xmin - 3) / (v_high - v_low + 1))::bigint;
   step := 'ready jobs renumbered';
   get diagnostics done = row_count;
+  return next;
+
+  step := 'consumers moved to the new numbers';
+  done := renumber_consumers(v_xmin);
   return next;
 
   update event e set xid = v_xmin - 1 where e.xid >= v_xmin;
@@ -10335,6 +11645,41 @@ begin
 end
 $$;
 comment on function fencepost.after_restore() is 'Mends transaction numbers after a logical restore into another server; nothing to do otherwise. Stop all workers first. Raises JE003.';
+
+-- Before events get the numbers of this server: consumers are put before the oldest event that they have not read,
+-- in one batch that reaches to all that was restored. Returns how many.
+create function fencepost_private.renumber_consumers(p_xmin bigint)
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v       record;
+  v_bases bigint[] := '{}'::bigint[];
+  v_count bigint := 0;
+begin
+  for v in
+    select s.*, least(p_xmin - 1, (s.position).px, (select min(x) from unnest(s.late) as x)) as px, (
+             select min(e.id) from event e
+             where (e.xid >= (s.position).px or e.xid = any (s.late)) and (e.id > coalesce((s.position).last_id, 0) or e.xid >= (s.position).tx)) as first_unread
+    from (select n.*, late_of(n.position) as late from consumer c cross join lateral newest_state(c.consumer_id) as n) as s
+  loop
+    insert into consumer_state (consumer_id, seq, position, token, at)
+    values (v.consumer_id, v.seq + 1, case when v.first_unread is null then place_of_tick(p_xmin, 0) else row(v.px, 0, p_xmin, 0, v.first_unread - 1)::log_position end,
+            v.token + 1, fencepost_private.now());
+    v_bases := v_bases || v.px;
+    v_count := v_count + 1;
+  end loop;
+  delete from event_tick;
+  insert into event_tick (x, flight, xip, at, last_id)
+  select b.x, 0, '{}'::bigint[], '-infinity'::timestamptz, 0 from (select distinct x from unnest(v_bases) as x where x < p_xmin) as b
+  union all
+  select p_xmin, 0, '{}', fencepost_private.now(), s.last_value from event_id_seq s;
+  return v_count;
+end
+$$;
+comment on function fencepost_private.renumber_consumers(bigint) is 'Puts consumers before the oldest event that they have not read, in the numbers of this server. Returns how many.';
 --! EndIncluded operate/after_restore.sql
 --! Included operate/doctor.sql
 -- What is wrong or about to go wrong, why it matters, and what mends it. Changes nothing.

@@ -12,3 +12,6 @@ comment on function fencepost_private.lock_worker() is 'Lock class of a worker''
 
 create function fencepost_private.lock_housekeeping() returns int language sql immutable parallel safe return 1178947139;
 comment on function fencepost_private.lock_housekeeping() is 'Lock class of housekeeping; the second number: 1 maintain, 2 partitions, 3 migration.';
+
+create function fencepost_private.lock_consumer() returns int language sql immutable parallel safe return 1178947140;
+comment on function fencepost_private.lock_consumer() is 'Lock class of a consumer of the event log; the second number is the consumer_id.';

@@ -3,7 +3,8 @@
 -- nothing. Stop all workers first.
 --
 -- Ready jobs are renumbered in their order, as finely as the numbers of this server allow; watermarks are void; the
--- counters are counted anew.
+-- counters are counted anew. Consumers of the event log go on at the oldest event that they had not read: nothing is
+-- missed, and of what is newer some may come a second time. Positions that clients of list_events() keep lead back to the beginning.
 -- Returns what it did; no row when there is nothing to mend.
 -- Locks: maintain()'s lock, then all places and registers, until commit. Errors: JE003 outside READ COMMITTED.
 create function fencepost.after_restore()
@@ -21,7 +22,7 @@ declare
 begin
   perform check_read_committed('after_restore()');
   perform pg_advisory_xact_lock(lock_housekeeping(), 1);
-  lock table ready, delayed, parked, lease, suspended, dead_letter, depth_delta, depth_base, outcome_base, lane_hint in access exclusive mode;
+  lock table ready, delayed, parked, lease, suspended, dead_letter, depth_delta, depth_base, outcome_base, lane_hint, event_tick, consumer_state in access exclusive mode;
   if not is_restored() then
     return;
   end if;
@@ -43,6 +44,10 @@ begin
   update ready r set xid = 3 + floor((r.xid - v_low)::numeric * (v_xmin - 3) / (v_high - v_low + 1))::bigint;
   step := 'ready jobs renumbered';
   get diagnostics done = row_count;
+  return next;
+
+  step := 'consumers moved to the new numbers';
+  done := renumber_consumers(v_xmin);
   return next;
 
   update event e set xid = v_xmin - 1 where e.xid >= v_xmin;
@@ -80,3 +85,38 @@ begin
 end
 $$;
 comment on function fencepost.after_restore() is 'Mends transaction numbers after a logical restore into another server; nothing to do otherwise. Stop all workers first. Raises JE003.';
+
+-- Before events get the numbers of this server: consumers are put before the oldest event that they have not read,
+-- in one batch that reaches to all that was restored. Returns how many.
+create function fencepost_private.renumber_consumers(p_xmin bigint)
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v       record;
+  v_bases bigint[] := '{}'::bigint[];
+  v_count bigint := 0;
+begin
+  for v in
+    select s.*, least(p_xmin - 1, (s.position).px, (select min(x) from unnest(s.late) as x)) as px, (
+             select min(e.id) from event e
+             where (e.xid >= (s.position).px or e.xid = any (s.late)) and (e.id > coalesce((s.position).last_id, 0) or e.xid >= (s.position).tx)) as first_unread
+    from (select n.*, late_of(n.position) as late from consumer c cross join lateral newest_state(c.consumer_id) as n) as s
+  loop
+    insert into consumer_state (consumer_id, seq, position, token, at)
+    values (v.consumer_id, v.seq + 1, case when v.first_unread is null then place_of_tick(p_xmin, 0) else row(v.px, 0, p_xmin, 0, v.first_unread - 1)::log_position end,
+            v.token + 1, fencepost_private.now());
+    v_bases := v_bases || v.px;
+    v_count := v_count + 1;
+  end loop;
+  delete from event_tick;
+  insert into event_tick (x, flight, xip, at, last_id)
+  select b.x, 0, '{}'::bigint[], '-infinity'::timestamptz, 0 from (select distinct x from unnest(v_bases) as x where x < p_xmin) as b
+  union all
+  select p_xmin, 0, '{}', fencepost_private.now(), s.last_value from event_id_seq s;
+  return v_count;
+end
+$$;
+comment on function fencepost_private.renumber_consumers(bigint) is 'Puts consumers before the oldest event that they have not read, in the numbers of this server. Returns how many.';

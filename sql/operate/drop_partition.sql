@@ -105,8 +105,8 @@ as $$
 $$;
 comment on function fencepost_private.is_kept(bigint, bigint) is 'Whether keys, steps or progress of these jobs are left.';
 
--- Whether a partition of event tells nothing that is still needed: all in it is older than the longest keep_finished
--- and counted in the totals, and no body is left of any job it tells of. Looks at no more than 20,000 bodies; when
+-- Whether a partition of event tells nothing that is still needed: all in it is older than the longest keep_finished,
+-- counted in the totals and read by every consumer, and no body is left of any job it tells of. Looks at no more than 20,000 bodies; when
 -- there are more in the range of its jobs, it is not spent yet.
 create function fencepost_private.is_spent(p_first bigint, p_end bigint)
 returns boolean
@@ -129,7 +129,8 @@ begin
     return true;
   end if;
   if v_newest.at > fencepost_private.now() - longest_keep()
-     or v_newest.xid >= coalesce((select b.x from outcome_base b order by b.seq desc limit 1), 0) then
+     or v_newest.xid >= coalesce((select b.x from outcome_base b order by b.seq desc limit 1), 0)
+     or is_unread(p_first, p_end) then
     return false;
   end if;
 
@@ -141,4 +142,4 @@ begin
     and not exists (select from job b where b.id between v_lowest and v_highest order by b.id offset 20000 limit 1);
 end
 $$;
-comment on function fencepost_private.is_spent(bigint, bigint) is 'Whether no body is left of any job that this range of events tells of, and all in it is old and counted.';
+comment on function fencepost_private.is_spent(bigint, bigint) is 'Whether no body is left of any job that this range of events tells of, and all in it is old, counted and read.';

@@ -85,6 +85,7 @@ as $$
       or exists (select from here h cross join job_type t
                  cross join lateral (select b.x from depth_base b where b.type_id = t.type_id order by b.seq desc limit 1) as b where b.x > h.xmax)
       or exists (select from here h cross join lateral (select b.x from outcome_base b order by b.seq desc limit 1) as b where b.x > h.xmax)
+      or exists (select from here h cross join lateral (select t.x from event_tick t order by t.x desc, t.flight desc limit 1) as t where t.x > h.xmax)
 $$;
 comment on function fencepost_private.is_restored() is 'Whether this database carries transaction numbers of another server, and after_restore() must be called.';
 

@@ -1,0 +1,200 @@
+-- Which events a reader gets.
+create type fencepost_private.event_filter as (kinds fencepost_private.event_kind[], lanes int[], tenant text);
+comment on type fencepost_private.event_filter is 'Which events a reader gets; a null narrows nothing.';
+
+-- A filter from the words of people, with stars and types resolved as they are now.
+create function fencepost_private.event_filter_of(p_kinds text[], p_types text[], p_tenant text)
+returns fencepost_private.event_filter
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+  select row(
+    case when p_kinds is not null then array(
+      select k from unnest(enum_range(null::event_kind)) as k
+      where exists (select from unnest(p_kinds) as w where w = k::text or right(w, 1) = '*' and starts_with(k::text, left(w, -1)))) end,
+    case when p_types is not null then array(select l.lane_id from job_type t join lane l on l.type_id = t.type_id where t.type = any (p_types)) end,
+    p_tenant)::event_filter
+$$;
+comment on function fencepost_private.event_filter_of(text[], text[], text) is 'A filter of events from kinds (with stars), types and a tenant.';
+
+-- Errors: JE003 for a kind that does not exist, or a type that cannot.
+create function fencepost_private.check_event_filter(p_kinds text[], p_types text[])
+returns void
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v text;
+begin
+  foreach v in array coalesce(p_kinds, '{}') loop
+    if v is null or not exists (select from unnest(enum_range(null::event_kind)) as k where v = k::text or right(v, 1) = '*' and starts_with(k::text, left(v, -1))) then
+      perform raise_error('JE003', 'there is no such kind of event', format('received kind = %s', coalesce(quote_literal(left(v, 100)), 'null')),
+        coalesce(did_you_mean(v, array(select k::text from unnest(enum_range(null::event_kind)) as k)), 'Kinds look like job.completed; run.* means all that begin with run.'));
+    end if;
+  end loop;
+  foreach v in array coalesce(p_types, '{}') loop
+    perform check_lane(v, 5);
+  end loop;
+end
+$$;
+comment on function fencepost_private.check_event_filter(text[], text[]) is 'Raises JE003 for kinds that do not exist and malformed types.';
+
+create type fencepost_private.unread_events as (events fencepost_private.event[], positions fencepost_private.log_position[], reached fencepost_private.log_position);
+comment on type fencepost_private.unread_events is 'Events, the place of each, and how far the look went.';
+
+-- The next events after a place, at most p_max, batch after batch. `reached` is how far that goes: beyond the last
+-- event when what follows it in its batch, or in later ones, is not for this reader.
+--
+-- A batch reaches as far as ticks allow within about p_max events, so that a reader that is behind takes them as fast
+-- as one that is not. A call passes at most 50 batches without an event for its reader.
+create function fencepost_private.unread(p_from fencepost_private.log_position, p_max int, p_filter fencepost_private.event_filter)
+returns fencepost_private.unread_events
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+  v_at    log_position := kept_position(p_from);
+  v_found unread_events := row('{}', '{}', null);
+  v_base  event_tick;
+  v_next  event_tick;
+  v_batch event[];
+begin
+  for v_try in 1..50 loop
+    select t.* into v_base from event_tick t where t.x = v_at.px and t.flight = v_at.pflight limit 1;
+    if v_at.tx is null then
+      v_next := next_tick(v_at, coalesce(v_base.last_id, 0) + greatest(p_max * 4, 2000));
+      exit when v_next.x is null;
+      v_at := row(v_at.px, v_at.pflight, v_next.x, v_next.flight, 0);
+    else
+      select t.* into v_next from event_tick t where t.x = v_at.tx and t.flight = v_at.tflight limit 1;
+    end if;
+
+    v_batch := batch_events(v_at, coalesce(v_base.xip, '{}'), coalesce(v_next.xip, '{}'),
+      v_next.last_id - coalesce(v_base.last_id, 0) > 20 * (v_at.tx - v_at.px), p_max - cardinality(v_found.events), p_filter);
+    v_found.events := v_found.events || v_batch;
+    v_found.positions := v_found.positions || array(
+      select row(v_at.px, v_at.pflight, v_at.tx, v_at.tflight, e.id)::log_position from unnest(v_batch) as e);
+    if cardinality(v_found.events) >= p_max then
+      v_at := v_found.positions[cardinality(v_found.positions)];
+      exit;
+    end if;
+    v_at := place_of_tick(v_at.tx, v_at.tflight);
+    exit when cardinality(v_found.events) > 0 and v_try >= 10;
+  end loop;
+  v_found.reached := v_at;
+  return v_found;
+end
+$$;
+comment on function fencepost_private.unread(fencepost_private.log_position, int, fencepost_private.event_filter) is 'The next events after a place in the log, each with its place, and how far that goes.';
+
+-- The farthest tick after a place that saw no event above p_upto; if none, the next one; null when there is none.
+create function fencepost_private.next_tick(p_from fencepost_private.log_position, p_upto bigint)
+returns fencepost_private.event_tick
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+declare
+  v_tick event_tick;
+begin
+  -- the first 100 after it are enough of a reach
+  select t.* into v_tick
+  from (select n.* from event_tick n where (n.x, n.flight) > ((p_from).px, (p_from).pflight) order by n.x, n.flight limit 100) as t
+  order by t.last_id <= p_upto desc, case when t.last_id <= p_upto then -t.x else t.x end, case when t.last_id <= p_upto then -t.flight else t.flight end
+  limit 1;
+  return v_tick;
+end
+$$;
+comment on function fencepost_private.next_tick(fencepost_private.log_position, bigint) is 'The tick to which the next batch reaches.';
+
+-- The events that the second tick of a place saw and the first did not, after that place, in order of id. Those of the
+-- transactions between the two, and of those that were in flight for the first. Where a few transactions wrote much, each is read
+-- in order from the index, and no more of it than is asked for.
+create function fencepost_private.batch_events(
+  p_at fencepost_private.log_position, p_base_xip bigint[], p_next_xip bigint[], p_few boolean, p_max int, p_filter fencepost_private.event_filter)
+returns fencepost_private.event[]
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+  v_late  bigint[] := array(select x from unnest(p_base_xip) as x where not x = any (p_next_xip));
+  v_from  bigint := (p_at).px;
+  v_upto  bigint := (p_at).tx;
+  v_after bigint := (p_at).last_id;
+  v_kinds event_kind[] := (p_filter).kinds;
+  v_lanes int[] := (p_filter).lanes;
+  v_of    text := (p_filter).tenant;
+begin
+  if p_few then
+    return array(
+      select o.e
+      from (select x from unnest(v_late) as x union all select x from generate_series(v_from, v_upto - 1) as x where not x = any (p_next_xip)) as i(x)
+      cross join lateral (
+        select e, e.id from event e
+        where e.xid = i.x and e.id > v_after
+          and (v_kinds is null or e.kind = any (v_kinds)) and (v_lanes is null or e.lane_id = any (v_lanes)) and (v_of is null or e.tenant = v_of)
+        order by e.id limit p_max) as o
+      order by o.id
+      limit p_max);
+  end if;
+  return array(
+    select o.e
+    from (
+      select e, e.id from event e
+      where e.xid >= v_from and e.xid < v_upto and not e.xid = any (p_next_xip) and e.id > v_after
+        and (v_kinds is null or e.kind = any (v_kinds)) and (v_lanes is null or e.lane_id = any (v_lanes)) and (v_of is null or e.tenant = v_of)
+      union all
+      select l.e, l.id from unnest(v_late) as i(x) cross join lateral (
+        select e, e.id from event e
+        where e.xid = i.x and e.id > v_after
+          and (v_kinds is null or e.kind = any (v_kinds)) and (v_lanes is null or e.lane_id = any (v_lanes)) and (v_of is null or e.tenant = v_of)
+        order by e.id limit p_max) as l
+    ) as o
+    order by o.id
+    limit p_max);
+end
+$$;
+comment on function fencepost_private.batch_events(fencepost_private.log_position, bigint[], bigint[], boolean, int, fencepost_private.event_filter) is 'Events that became visible between two ticks, in order of id.';
+
+-- Events as readers see them: with names instead of numbers.
+create type fencepost_private.told_event as (
+  id bigint, kind text, at timestamptz, tenant text, type text, job_id bigint, run_id bigint, task_id bigint, workflow text, attempt int, outcome text,
+  worker text, ready_at timestamptz, started_at timestamptz, actor text, data jsonb);
+comment on type fencepost_private.told_event is 'An event as readers see it.';
+
+create function fencepost_private.told(p_events fencepost_private.event[])
+returns table (place bigint, told fencepost_private.told_event)
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+  select e.place, row(e.id, e.kind, e.at, e.tenant, t.type, e.job_id, e.run_id, e.task_id, f.name, e.attempt, e.outcome, w.name, e.ready_at, e.started_at, e.actor, shown(e.data))::told_event
+  from unnest(p_events) with ordinality as e(id, xid, at, tenant, kind, outcome, lane_id, job_id, run_id, task_id, attempt, token, worker_id, ready_at, started_at, actor, data, place)
+  left join lane l on l.lane_id = e.lane_id
+  left join job_type t on t.type_id = l.type_id
+  left join worker w on w.worker_id = e.worker_id
+  left join run r on r.run_id = e.run_id
+  left join workflow f on f.workflow_id = r.workflow_id
+  order by e.place
+$$;
+comment on function fencepost_private.told(fencepost_private.event[]) is 'Events with the names of their types, workers and workflows, numbered in order.';
