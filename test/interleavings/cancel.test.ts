@@ -1,19 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { enqueueBatch, freshType, kinds, places, started, violations } from '../support/engine.ts'
 import { sabotage } from '../support/sabotage.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase, testDatabase } from '../support/server.ts'
 import { Session } from '../support/sessions.ts'
 import { one, refused } from '../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(async () => {
-  expect(await violations(db())).toEqual([])
-  await database.drop()
-})
+afterAll(async () => expect(await violations(db())).toEqual([]))
 
 const COMPLETE = 'select fencepost.complete($1, $2)'
 

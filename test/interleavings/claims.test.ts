@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { moveClock, restoreClock } from '../support/clock.ts'
 import {
   claim,
@@ -11,20 +11,14 @@ import {
   status,
   violations,
 } from '../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { Session } from '../support/sessions.ts'
 import { refused } from '../support/sql.ts'
 
-let database: TestDatabase
-let type: string
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(async () => {
-  expect(await violations(db())).toEqual([])
-  await database.drop()
-})
+let type: string
+afterAll(async () => expect(await violations(db())).toEqual([]))
 beforeEach(async () => {
   type = freshType()
   for (const priority of [5, 8]) {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { moveClock, restoreClock } from '../support/clock.ts'
 import {
   bury,
@@ -14,19 +14,13 @@ import {
   status,
   violations,
 } from '../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { Session } from '../support/sessions.ts'
 import { refused } from '../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(async () => {
-  expect(await violations(db())).toEqual([])
-  await database.drop()
-})
+afterAll(async () => expect(await violations(db())).toEqual([]))
 
 const COMPLETE = 'select fencepost.complete($1, $2)'
 const lose = (name: string) => db().query('select fencepost.register_worker($1)', [name])

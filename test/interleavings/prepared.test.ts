@@ -13,24 +13,22 @@ import {
   status,
   violations,
 } from '../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { Session } from '../support/sessions.ts'
 import { one, refused } from '../support/sql.ts'
 
 // Two-phase commit: a prepared transaction stays in flight without a session, for as long as somebody likes.
 
-let database: TestDatabase
-let session: Session
+const database = ownDatabase()
 const db = () => database.db
+let session: Session
 beforeAll(async () => {
-  database = await testDatabase()
   session = await Session.open(database.url)
   await session.query(`set fencepost.wake = 'off'`)
 })
 afterAll(async () => {
   expect(await violations(db())).toEqual([])
   await session[Symbol.asyncDispose]()
-  await database.drop()
 })
 
 const id = () => `${database.name}-${Math.random()}`

@@ -1,19 +1,15 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { Random } from '../faults/random.ts'
 import { claim, enqueue, freshType } from '../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { Session } from '../support/sessions.ts'
 import { one } from '../support/sql.ts'
 
 // Between "found nothing" and "asleep" a job may be enqueued by one who sees no sleeper. The protocol of sleep_lock,
 // sleep_horizon and sleep_pending finds it: stepped through, and then at random.
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
 
 async function typeWithGroups(): Promise<{ type: string; groups: number[] }> {
   const type = freshType()

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { moveClock, restoreClock } from '../support/clock.ts'
 import {
   claim,
@@ -9,19 +9,13 @@ import {
   places,
   violations,
 } from '../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { Session } from '../support/sessions.ts'
 import { column, one, refused } from '../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(async () => {
-  expect(await violations(db())).toEqual([])
-  await database.drop()
-})
+afterAll(async () => expect(await violations(db())).toEqual([]))
 
 const register = (name: string) =>
   one<number>(db(), `select fencepost.register_worker($1, ttl => '10 s')`, [name])

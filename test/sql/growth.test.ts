@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { moveClock } from '../support/clock.ts'
 import { freshType, maintain } from '../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { Session } from '../support/sessions.ts'
 import { column, one } from '../support/sql.ts'
 
@@ -11,20 +11,18 @@ import { column, one } from '../support/sql.ts'
 const MILLION = 1_000_000
 const LIMIT = 1.25
 
-let database: TestDatabase
+const database = ownDatabase()
+const db = () => database.db
 let worker: number
 let type: string
 let small: number
-const db = () => database.db
 
 beforeAll(async () => {
-  database = await testDatabase()
   worker = await one(db(), `select fencepost.register_worker('counter', ttl => '1 day')`)
   type = freshType()
   await enqueue(2000)
   small = await pages()
 }, 60_000)
-afterAll(() => database.drop())
 
 async function enqueue(count: number): Promise<void> {
   for (let left = count; left > 0; left -= 50_000) {

@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { beforeAll, expect, it } from 'vitest'
 import { Random } from '../faults/random.ts'
 import { maintain, settings, violations } from '../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { Session } from '../support/sessions.ts'
 import { column, one } from '../support/sql.ts'
 
@@ -13,10 +13,9 @@ const SECONDS = Number(process.env.FENCEPOST_STORM_SECONDS ?? 4)
 const TYPES = ['a', 'b', 'c', 'limited-5', 'limited-7']
 const FREE = ['a', 'b', 'c']
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
 beforeAll(async () => {
-  database = await testDatabase()
   for (const type of TYPES) {
     await settings(db(), type, { max_attempts: 1000, backoff_base: '50 ms' })
     for (const priority of [2, 5, 8]) {
@@ -26,7 +25,6 @@ beforeAll(async () => {
   await settings(db(), 'limited-5', { max_running: 5 })
   await settings(db(), 'limited-7', { max_running: 7 })
 })
-afterAll(() => database.drop())
 
 it(`loses nothing and ends nothing twice in a storm of ${SECONDS} s`, {
   timeout: SECONDS * 1000 + 60_000,

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { freezeClock, moveClock, restoreClock } from '../support/clock.ts'
 import {
   bury,
@@ -11,15 +11,11 @@ import {
   settings,
   started,
 } from '../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { column, holds, one } from '../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
 
 const row = async (text: string, ...params: unknown[]) => (await db().query(text, params))[0]
 const job = (id: number) => row('select * from fencepost.jobs where id = $1', id)

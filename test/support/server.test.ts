@@ -1,13 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { freezeClock, moveClock, restoreClock } from './clock.ts'
 import { required } from './required.ts'
-import { type TestDatabase, testDatabase } from './server.ts'
+import { ownDatabase } from './server.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = ownDatabase()
 
 describe('a test database', () => {
   it('is migrated and our own', async () => {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
-import { inject } from 'vitest'
+import { afterAll, beforeAll, inject } from 'vitest'
 import { connect, type Database } from '../../src/database/database.ts'
 import { Gathered } from './gathered.ts'
 import { withDatabase } from './launch.ts'
@@ -21,7 +21,30 @@ export interface TestDatabaseOptions {
   readonly migrated?: boolean
 }
 
-/** A fresh database on the suite's server, migrated: in `beforeAll`, with `drop()` in `afterAll`. */
+/**
+ * A database for the tests of a file, made before the first and dropped after the last of them: asked for at the top of
+ * the file, and there from its first hook on.
+ */
+export function ownDatabase(): Pick<TestDatabase, 'url' | 'name' | 'db'> {
+  let database: TestDatabase
+  beforeAll(async () => {
+    database = await testDatabase()
+  })
+  afterAll(() => database.drop())
+  return {
+    get url() {
+      return database.url
+    },
+    get name() {
+      return database.name
+    },
+    get db() {
+      return database.db
+    },
+  }
+}
+
+/** A fresh database on the suite's server, migrated: for whoever drops it. */
 export async function testDatabase(options: TestDatabaseOptions = {}): Promise<TestDatabase> {
   const server = serverUrl()
   const name = `test_${randomBytes(6).toString('hex')}`

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
   claimOne,
   enqueue,
@@ -9,16 +9,12 @@ import {
   settings,
   status,
 } from '../../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../../support/server.ts'
+import { ownDatabase } from '../../support/server.ts'
 import { Session } from '../../support/sessions.ts'
 import { column, one, refused } from '../../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
 
 describe('enqueue', () => {
   it('makes a job with the defaults of the engine', async () => {

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { json } from '../../../src/database/database.ts'
 import { moveClock, restoreClock } from '../../support/clock.ts'
 import {
@@ -10,17 +10,13 @@ import {
   settings,
   status,
 } from '../../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../../support/server.ts'
+import { ownDatabase } from '../../support/server.ts'
 import { Session } from '../../support/sessions.ts'
 import { one, refused } from '../../support/sql.ts'
 
-let database: TestDatabase
-let worker: number
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+let worker: number
 afterEach(() => restoreClock(db()))
 
 interface Directive {

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { json } from '../../../src/database/database.ts'
 import { freezeClock, moveClock, restoreClock } from '../../support/clock.ts'
 import {
@@ -15,15 +15,11 @@ import {
   started,
   status,
 } from '../../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../../support/server.ts'
+import { ownDatabase } from '../../support/server.ts'
 import { holds, one, refused } from '../../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
 afterEach(() => restoreClock(db()))
 
 describe('the wait before the next attempt', () => {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
   claim,
   complete,
@@ -8,16 +8,12 @@ import {
   maintain,
   settings,
 } from '../../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../../support/server.ts'
+import { ownDatabase } from '../../support/server.ts'
 import { Session } from '../../support/sessions.ts'
 import { column, one } from '../../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
 
 const running = (type: string) =>
   one<number>(

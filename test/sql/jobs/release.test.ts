@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
   claim,
   claimOne,
@@ -12,15 +12,11 @@ import {
   started,
   status,
 } from '../../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../../support/server.ts'
+import { ownDatabase } from '../../support/server.ts'
 import { one, refused } from '../../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
 
 describe('release', () => {
   it('gives a job back at once, and the attempt does not count', async () => {

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { moveClock, restoreClock } from '../../support/clock.ts'
 import {
   bury,
@@ -14,15 +14,11 @@ import {
   started,
   status,
 } from '../../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../../support/server.ts'
+import { ownDatabase } from '../../support/server.ts'
 import { one, refused } from '../../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
 afterEach(() => restoreClock(db()))
 
 const replay = (id: number) => db().query('select fencepost.replay($1)', [id])

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { moveClock, restoreClock } from '../../support/clock.ts'
 import {
   bury,
@@ -10,15 +10,11 @@ import {
   maintain,
   started,
 } from '../../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../../support/server.ts'
+import { ownDatabase } from '../../support/server.ts'
 import { one, refused } from '../../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
 
 const reprioritize = (id: number, priority: number | null) =>
   db().query('select fencepost.reprioritize($1, $2)', [id, priority])

@@ -9,22 +9,20 @@ import {
   settings,
   started,
 } from '../../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../../support/server.ts'
+import { ownDatabase } from '../../support/server.ts'
 import { Session } from '../../support/sessions.ts'
 import { one } from '../../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
+const db = () => database.db
 let sleeper: Session
 let heard: string[]
-const db = () => database.db
 beforeAll(async () => {
-  database = await testDatabase()
   sleeper = await Session.open(database.url)
   heard = await sleeper.listen('fencepost')
 })
 afterAll(async () => {
   await sleeper[Symbol.asyncDispose]()
-  await database.drop()
 })
 afterEach(async () => {
   await sleeper.query('select pg_advisory_unlock_all()')

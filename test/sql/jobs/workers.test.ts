@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { json } from '../../../src/database/database.ts'
 import { moveClock, restoreClock } from '../../support/clock.ts'
 import {
@@ -11,16 +11,12 @@ import {
   outcomes,
   started,
 } from '../../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../../support/server.ts'
+import { ownDatabase } from '../../support/server.ts'
 import { Session } from '../../support/sessions.ts'
 import { column, one, refused } from '../../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
 afterEach(() => restoreClock(db()))
 
 const register = (name: string, rest = '') =>

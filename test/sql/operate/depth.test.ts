@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
   bury,
   claim,
@@ -11,16 +11,12 @@ import {
   maintain,
   violations,
 } from '../../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../../support/server.ts'
+import { ownDatabase } from '../../support/server.ts'
 import { Session } from '../../support/sessions.ts'
 import { one } from '../../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
 
 const depthSql = `select d.ready, d.delayed, d.running, d.waiting, d.dead_letter, d.enqueued
   from fencepost_private.job_type t cross join lateral fencepost_private.depth(t.type_id) d where t.type = $1`

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { json } from '../../../src/database/database.ts'
 import {
   claim,
@@ -8,16 +8,12 @@ import {
   enqueueBatch,
   freshType,
 } from '../../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../../support/server.ts'
+import { ownDatabase } from '../../support/server.ts'
 import { Session } from '../../support/sessions.ts'
 import { one, refused } from '../../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
 
 const type = async (name: string) =>
   (await db().query('select * from fencepost.types where type = $1', [name]))[0]

@@ -1,13 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { json } from '../../../src/database/database.ts'
-import { type TestDatabase, testDatabase } from '../../support/server.ts'
+import { ownDatabase } from '../../support/server.ts'
 import { column, one, refused } from '../../support/sql.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = ownDatabase()
 
 async function publish(name: string, tasks: object): Promise<void> {
   await one(database.db, 'select fencepost.publish_workflow($1, $2)', [name, json({ tasks })])
