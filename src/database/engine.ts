@@ -3,11 +3,13 @@
  * mirror the functions and views of the schema `fencepost`, in their own names. Rows are as SQL
  * returns them. Each call may also reject as `Queryable.query` does.
  */
+export * from './engine/consumers.ts'
 export * from './engine/exchange.ts'
 export * from './engine/inspect.ts'
 export * from './engine/matching.ts'
 export * from './engine/operate.ts'
 export * from './engine/operators.ts'
+export * from './engine/outbox.ts'
 export * from './engine/producers.ts'
 export * from './engine/runs.ts'
 export { type FunctionName, signatures } from './engine/signatures.ts'

@@ -119,6 +119,18 @@ export const signatures = {
   list_approvals: ['filter', 'after', 'max'],
   approve: ['approval_id', 'decided_by', 'comment', 'data'],
   reject: ['approval_id', 'decided_by', 'comment', 'data'],
+
+  // consumers of the event log
+  create_consumer: ['name', 'filter', 'start', 'max_lag'],
+  read_events: ['consumer', 'max', 'reader', 'lease'],
+  ack_events: ['consumer', 'position'],
+  park_event: ['consumer', 'position', 'reason'],
+  seek_consumer: ['consumer', 'to_position'],
+  drop_consumer: ['consumer'],
+  list_events: ['after', 'max', 'filter'],
+  event_position: ['at'],
+  replay_parked: ['consumer', 'event_ids'],
+  discard_parked: ['consumer', 'event_ids'],
 } as const satisfies Record<string, readonly string[]>
 
 /** A function of the schema `fencepost`. */
