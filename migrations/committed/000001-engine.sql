@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:53059d2eb13de5c5edbab9f9062bd22c84fc8dea
+--! Hash: sha1:9d11b96d35cef252a3e76e2d32e67d983fef087f
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -296,6 +296,8 @@ create table fencepost_private.job_type (
   created_at     timestamptz not null default fencepost_private.now(),
   updated_at     timestamptz not null default fencepost_private.now()
 );
+-- gives the strictest limit of all, which most results keep
+create index job_type_payload_idx on fencepost_private.job_type (max_payload_bytes);
 
 comment on table fencepost_private.job_type is 'One row a type of work: its settings. Written by declare_type (from code) and configure_type (by operators).';
 comment on column fencepost_private.job_type.type_id is 'Internal number of the type; its wake group is type_id modulo 16.';
@@ -2608,6 +2610,10 @@ declare
   v record;
 begin
   if p_results is null then
+    return;
+  end if;
+  -- as good as always none is larger than even the strictest type allows
+  if coalesce((select max(octet_length(r.result::text)) from unnest(p_results) as r(result)), 0) <= (select min(t.max_payload_bytes) from job_type t) then
     return;
   end if;
   select u.id, octet_length(u.result::text) as bytes, t.max_payload_bytes into v
@@ -5733,14 +5739,15 @@ $$;
 comment on function fencepost_private.settle_runs(fencepost_private.run_delta[], timestamptz)
   is 'Applies changes to the numbers of runs and derives their status; returns the ends of tasks whose child run ended.';
 
+-- The cast stands at the first word, not around the whole: only so is it immutable, and the call inlined.
 create function fencepost_private.run_status_of(
   p_cancelled_at timestamptz, p_compensating_at timestamptz, p_paused_at timestamptz, p_pending int, p_queued int, p_waiting int, p_failed int, p_cancelled int,
   p_undoing int, p_undo_failed int)
 returns fencepost_private.run_status
 language sql
 immutable
-return (case
-  when p_cancelled_at is not null then 'cancelled'
+return case
+  when p_cancelled_at is not null then 'cancelled'::fencepost_private.run_status
   when p_compensating_at is not null and p_undoing = 0 then 'compensated'
   when p_compensating_at is not null and p_undo_failed > 0 then 'failed'
   when p_compensating_at is not null then 'compensating'
@@ -5748,7 +5755,7 @@ return (case
   when p_failed + p_cancelled > 0 then 'failed'
   when p_pending + p_queued + p_waiting = 0 then 'completed'
   when p_queued = 0 then 'waiting'
-  else 'running' end)::fencepost_private.run_status;
+  else 'running' end;
 comment on function fencepost_private.run_status_of(timestamptz, timestamptz, timestamptz, int, int, int, int, int, int, int) is 'The status of a run, from its numbers: the first rule that holds.';
 
 -- The output of a run: the outputs of the tasks that no other waits for, by name.

@@ -91,6 +91,10 @@ begin
   if p_results is null then
     return;
   end if;
+  -- as good as always none is larger than even the strictest type allows
+  if coalesce((select max(octet_length(r.result::text)) from unnest(p_results) as r(result)), 0) <= (select min(t.max_payload_bytes) from job_type t) then
+    return;
+  end if;
   select u.id, octet_length(u.result::text) as bytes, t.max_payload_bytes into v
   from unnest(p_ids, p_results) as u(id, result)
   join lease l on l.id = u.id

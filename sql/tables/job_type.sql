@@ -24,6 +24,8 @@ create table fencepost_private.job_type (
   created_at     timestamptz not null default fencepost_private.now(),
   updated_at     timestamptz not null default fencepost_private.now()
 );
+-- gives the strictest limit of all, which most results keep
+create index job_type_payload_idx on fencepost_private.job_type (max_payload_bytes);
 
 comment on table fencepost_private.job_type is 'One row a type of work: its settings. Written by declare_type (from code) and configure_type (by operators).';
 comment on column fencepost_private.job_type.type_id is 'Internal number of the type; its wake group is type_id modulo 16.';

@@ -75,14 +75,15 @@ $$;
 comment on function fencepost_private.settle_runs(fencepost_private.run_delta[], timestamptz)
   is 'Applies changes to the numbers of runs and derives their status; returns the ends of tasks whose child run ended.';
 
+-- The cast stands at the first word, not around the whole: only so is it immutable, and the call inlined.
 create function fencepost_private.run_status_of(
   p_cancelled_at timestamptz, p_compensating_at timestamptz, p_paused_at timestamptz, p_pending int, p_queued int, p_waiting int, p_failed int, p_cancelled int,
   p_undoing int, p_undo_failed int)
 returns fencepost_private.run_status
 language sql
 immutable
-return (case
-  when p_cancelled_at is not null then 'cancelled'
+return case
+  when p_cancelled_at is not null then 'cancelled'::fencepost_private.run_status
   when p_compensating_at is not null and p_undoing = 0 then 'compensated'
   when p_compensating_at is not null and p_undo_failed > 0 then 'failed'
   when p_compensating_at is not null then 'compensating'
@@ -90,7 +91,7 @@ return (case
   when p_failed + p_cancelled > 0 then 'failed'
   when p_pending + p_queued + p_waiting = 0 then 'completed'
   when p_queued = 0 then 'waiting'
-  else 'running' end)::fencepost_private.run_status;
+  else 'running' end;
 comment on function fencepost_private.run_status_of(timestamptz, timestamptz, timestamptz, int, int, int, int, int, int, int) is 'The status of a run, from its numbers: the first rule that holds.';
 
 -- The output of a run: the outputs of the tasks that no other waits for, by name.
