@@ -12,8 +12,8 @@ export interface OptionSpec {
 /** What a command line says. */
 export interface Arguments {
   readonly positionals: readonly string[]
-  /** Values by option; the empty text for an option that takes none. */
-  readonly options: ReadonlyMap<string, string>
+  /** Values by option, in the order given; the empty text for an option that takes none. */
+  readonly options: ReadonlyMap<string, readonly string[]>
 }
 
 /** The command line is wrong: exit code 2. */
@@ -55,7 +55,7 @@ export function parseArguments(
     tokens: true,
   })
   const positionals: string[] = []
-  const found = new Map<string, string>()
+  const found = new Map<string, string[]>()
   for (const token of tokens) {
     if (token.kind === 'positional') positionals.push(token.value)
     if (token.kind !== 'option') continue
@@ -70,7 +70,7 @@ export function parseArguments(
     if (spec.value !== undefined && token.value === undefined) {
       throw new UsageError(`${token.rawName} needs a value: ${token.rawName} ${spec.value}`)
     }
-    found.set(token.name, token.value ?? '')
+    found.set(token.name, [...(found.get(token.name) ?? []), token.value ?? ''])
   }
   return { positionals, options: found }
 }

@@ -20,12 +20,12 @@ export class Invocation {
   readonly positionals: readonly string[]
   /** True when JSON is wanted. */
   readonly json: boolean
-  readonly #options: ReadonlyMap<string, string>
+  readonly #options: ReadonlyMap<string, readonly string[]>
 
   constructor(
     terminal: Terminal,
     positionals: readonly string[],
-    options: ReadonlyMap<string, string>,
+    options: ReadonlyMap<string, readonly string[]>,
   ) {
     this.terminal = terminal
     this.positionals = positionals
@@ -38,14 +38,19 @@ export class Invocation {
     return this.#options.has(option)
   }
 
-  /** The value of an option; undefined when it was not given. */
+  /** The value of an option, the last when it was given more than once; undefined when it was not. */
   text(option: string): string | undefined {
-    return this.#options.get(option)
+    return this.texts(option).at(-1)
+  }
+
+  /** All values of an option that may be given more than once. */
+  texts(option: string): readonly string[] {
+    return this.#options.get(option) ?? []
   }
 
   /** The value of an option as a whole number. */
   number(option: string): number | undefined {
-    const text = this.#options.get(option)
+    const text = this.text(option)
     return text === undefined ? undefined : wholeNumber(`--${option}`, text)
   }
 

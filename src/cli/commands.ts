@@ -64,6 +64,11 @@ export const commands: readonly CommandEntry[] = [
   },
   ...workflowCommands,
   {
+    name: 'relay kafka',
+    summary: 'Publish the events of a consumer to Kafka',
+    load: async () => (await import('./commands/relay-kafka.ts')).relayKafka,
+  },
+  {
     name: 'stats',
     summary: 'How each type stands; a live table in a terminal',
     load: async () => (await import('./commands/stats.ts')).statsCommand,

@@ -52,7 +52,8 @@ function textOf(name: FunctionName, parameters: readonly string[]): string {
   const key = `${name} ${parameters.join(' ')}`
   let text = texts.get(key)
   if (text === undefined) {
-    const list = parameters.map((parameter, index) => `${parameter} => $${index + 1}`)
+    // Quoted, since one of them is a word of SQL: position.
+    const list = parameters.map((parameter, index) => `"${parameter}" => $${index + 1}`)
     text = `select * from fencepost.${name}(${list.join(', ')})`
     texts.set(key, text)
   }

@@ -1,0 +1,142 @@
+import { hostname } from 'node:os'
+import { connect } from '../../database/database.ts'
+import * as engine from '../../database/engine.ts'
+import { milliseconds } from '../../definitions/duration.ts'
+import { FencepostError } from '../../errors.ts'
+import type { KafkaClient } from '../../relay/kafka/sender.ts'
+import { kafkaConfig, kafkaSettings } from '../../relay/kafka/settings.ts'
+import { TopicTemplate } from '../../relay/kafka/topic.ts'
+import { KafkaSink } from '../../relay/kafka.ts'
+import { Relay } from '../../relay/relay.ts'
+import { createLogger } from '../../telemetry/logger.ts'
+import { UsageError } from '../arguments.ts'
+import type { Command, Invocation } from '../command.ts'
+import { databaseUrl } from '../database.ts'
+
+const widest = Math.max(...Object.keys(kafkaConfig).map((name) => name.length))
+const settings = Object.entries(kafkaConfig)
+  .map(([name, help]) => `  ${name.padEnd(widest)}  ${help}`)
+  .join('\n')
+
+export const relayKafka: Command = {
+  help: `Each event is a message: its key is run:<id>, or job:<id> for jobs of no run, so that Kafka keeps the order of each
+run and job. A position is acknowledged once all in-sync replicas hold everything before it: after any crash the
+same events may come twice, with the same header fencepost-event-id, and none is missing. A message that brokers refuse
+for good is parked with the reason; see fencepost.parked_events, and fencepost.replay_parked() to send it again.
+A second relay of the same consumer waits until the first is gone. Logs to standard output.
+
+  fencepost relay kafka --consumer analytics --brokers localhost:9092 --topic 'fencepost.{kind}'
+
+A topic may name {kind}, {type}, {tenant}, {workflow} and {outcome}. --config takes, as name=value:
+
+${settings}`,
+  options: {
+    consumer: { value: '<name>', help: 'The consumer; it is made when there is none.' },
+    brokers: { value: '<host:port,…>', help: 'Brokers to begin with.' },
+    topic: { value: '<template>', help: "The topic of each event. Default 'fencepost.{kind}'." },
+    from: {
+      value: '<place>',
+      help: 'Where a new consumer begins: now (default), beginning, a time.',
+    },
+    'client-id': { value: '<name>', help: 'What brokers call it. Default fencepost-<consumer>.' },
+    config: { value: '<name=value>', help: 'A setting of the connection; may be given again.' },
+    max: { value: '<n>', help: 'How many events are published at a time. Default 500.' },
+    lease: {
+      value: '<duration>',
+      help: 'When another relay takes over from a dead one. Default 30s.',
+    },
+    poll: { value: '<duration>', help: 'How often to look when there is nothing. Default 1s.' },
+    'stop-deadline': {
+      value: '<duration>',
+      help: 'How long the last batch may take. Default 10s.',
+    },
+  },
+  async run(invocation) {
+    const { terminal } = invocation
+    const consumer = needed(invocation, 'consumer')
+    const sinkOptions = {
+      brokers: brokersOf(needed(invocation, 'brokers')),
+      clientId: clientIdOf(invocation.text('client-id') ?? `fencepost-${consumer}`),
+      topics: new TopicTemplate(invocation.text('topic') ?? 'fencepost.{kind}'),
+      settings: kafkaSettings(invocation.texts('config'), terminal.env),
+    }
+    const log = createLogger({ destination: terminal }).child({ consumer })
+    const sink = new KafkaSink(await loadClient(), sinkOptions)
+    await using db = connect({
+      url: databaseUrl(invocation),
+      max: 2,
+      applicationName: `fencepost relay ${hostname()}`.slice(0, 63),
+      onRebuild: (error) => log.warn({ error }, 'a connection to the database failed'),
+    })
+    const isNew = await ensureConsumer(db, consumer, invocation.text('from'))
+    const relay = new Relay({
+      db,
+      sink,
+      consumer,
+      log,
+      max: atLeastOne('--max', invocation.number('max') ?? 500),
+      lease: milliseconds(invocation.text('lease') ?? '30s'),
+      poll: milliseconds(invocation.text('poll') ?? '1s'),
+      stopDeadline: milliseconds(invocation.text('stop-deadline') ?? '10s'),
+    })
+    log.info({ brokers: sinkOptions.brokers, new: isNew }, 'the relay to Kafka begins')
+    const running = relay.run()
+    const signal = await Promise.race([terminal.untilAsked(), running])
+    if (signal !== undefined) log.info({ signal }, 'the relay stops')
+    await relay.stop()
+    await running
+    return undefined
+  },
+}
+
+function needed(invocation: Invocation, option: string): string {
+  const text = invocation.text(option)
+  if (text) return text
+  throw new UsageError(`--${option} is missing`, 'See fencepost relay kafka --help.')
+}
+
+function brokersOf(text: string): string[] {
+  const brokers = text.split(',').map((each) => each.trim())
+  const wrong = brokers.find((each) => !/^(\[[0-9a-f:.]+\]|[^\s:[\]/]+)(:\d{1,5})?$/i.test(each))
+  if (wrong === undefined) return brokers
+  throw new UsageError(`${JSON.stringify(wrong)} is no broker`, 'As kafka-1:9092,kafka-2:9092.')
+}
+
+/** Kafka's clients allow no spaces in it. */
+function clientIdOf(text: string): string {
+  if (/^\S+$/.test(text)) return text
+  throw new UsageError('--client-id must be a word', `received ${JSON.stringify(text)}`)
+}
+
+function atLeastOne(what: string, value: number): number {
+  if (value >= 1 && value <= 10_000) return value
+  throw new UsageError(`${what} must be from 1 to 10000`, `received ${value}`)
+}
+
+/** True when it was made. One that exists stays as it is, whatever its filter. */
+async function ensureConsumer(
+  db: Parameters<typeof engine.createConsumer>[0],
+  name: string,
+  start: string | undefined,
+): Promise<boolean> {
+  try {
+    return await engine.createConsumer(db, { name, start })
+  } catch (error) {
+    if (error instanceof FencepostError && error.code === 'JE004') return false
+    throw error
+  }
+}
+
+/** The client is an optional peer: who does not use Kafka does not install it. */
+async function loadClient(): Promise<KafkaClient> {
+  try {
+    return await import('@platformatic/kafka')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error
+    const range = Number(process.versions.node.split('.')[0]) < 22 ? '1' : '2'
+    throw new UsageError(
+      'fencepost relay kafka needs the package @platformatic/kafka, which is not installed',
+      `Install it beside fencepost: npm install @platformatic/kafka@${range}`,
+    )
+  }
+}

@@ -1,0 +1,116 @@
+import type { OutboxEvent } from '../database/engine.ts'
+import { Doubts } from './kafka/doubts.ts'
+import { type KafkaMessage, messageOf, sizeOf } from './kafka/message.ts'
+import { type KafkaClient, Sender } from './kafka/sender.ts'
+import type { KafkaSettings } from './kafka/settings.ts'
+import { InvalidTopicError, type TopicTemplate } from './kafka/topic.ts'
+import { reasonOf, verdictOf } from './kafka/verdict.ts'
+import type { Refused, Sink } from './sink.ts'
+
+/** Where and how events are published. */
+export interface KafkaSinkOptions {
+  readonly brokers: readonly string[]
+  readonly clientId: string
+  readonly topics: TopicTemplate
+  readonly settings: KafkaSettings
+}
+
+/** An event, and the message that it becomes. */
+interface Item {
+  readonly event: OutboxEvent
+  readonly message: KafkaMessage
+  readonly size: number
+}
+
+/**
+ * Publishes events to Kafka. One request is under way at a time, so that what comes later is never there before what
+ * comes earlier. Of a request that is refused for good both halves are sent alone, and so on: that leaves the messages
+ * that are the reason, and all others published.
+ */
+export class KafkaSink implements Sink {
+  readonly name = 'kafka'
+  readonly #topics: TopicTemplate
+  readonly #settings: KafkaSettings
+  readonly #sender: Sender
+  readonly #doubts: Doubts
+
+  constructor(kafka: KafkaClient, { brokers, clientId, topics, settings }: KafkaSinkOptions) {
+    const { client, sendTimeout, patience } = settings
+    this.#topics = topics
+    this.#settings = settings
+    this.#sender = new Sender(kafka, { brokers, clientId, timeout: sendTimeout, client })
+    this.#doubts = new Doubts(patience)
+  }
+
+  async publish(events: readonly OutboxEvent[], signal: AbortSignal): Promise<readonly Refused[]> {
+    const refused: Refused[] = []
+    const items = events.flatMap((event) => this.#itemOf(event, refused))
+    for (const request of requestsOf(items, this.#settings.requestBytes)) {
+      await this.#send(request, refused, signal)
+    }
+    this.#doubts.settled()
+    return refused
+  }
+
+  async close(): Promise<void> {
+    this.#sender.close()
+  }
+
+  async #send(items: readonly Item[], refused: Refused[], signal: AbortSignal): Promise<void> {
+    const topics = new Set(items.map(({ message }) => message.topic))
+    try {
+      await this.#sender.send(
+        items.map(({ message }) => message),
+        signal,
+      )
+      this.#doubts.taken(topics)
+    } catch (error) {
+      if (signal.aborted) throw error
+      const verdict = verdictOf(error)
+      if (verdict === 'later') throw error
+      if (verdict === 'doubtful' && this.#doubts.canWait(topics)) throw error
+      if (items.length > 1) {
+        const half = Math.ceil(items.length / 2)
+        await this.#send(items.slice(0, half), refused, signal)
+        await this.#send(items.slice(half), refused, signal)
+        return
+      }
+      for (const { event, message } of items) {
+        if (verdict === 'doubtful') this.#doubts.giveUp(message.topic)
+        refused.push({ event, reason: `Kafka, topic ${message.topic}: ${reasonOf(error)}` })
+      }
+    }
+  }
+
+  /** None when no broker could take it. */
+  #itemOf(event: OutboxEvent, refused: Refused[]): Item[] {
+    try {
+      const message = messageOf(event, this.#topics.topicOf(event))
+      const size = sizeOf(message)
+      if (size <= this.#settings.messageBytes) return [{ event, message, size }]
+      refused.push({
+        event,
+        reason: `Kafka: its message has ${size} bytes, more than message-bytes`,
+      })
+    } catch (error) {
+      if (!(error instanceof InvalidTopicError)) throw error
+      refused.push({ event, reason: `Kafka: ${error.message}` })
+    }
+    return []
+  }
+}
+
+/** Cuts a batch into requests of at most so many bytes; a message that is larger goes alone. */
+function requestsOf(items: readonly Item[], most: number): Item[][] {
+  const requests: Item[][] = []
+  let bytes = Number.POSITIVE_INFINITY
+  for (const item of items) {
+    bytes += item.size
+    if (bytes > most) {
+      requests.push([])
+      bytes = item.size
+    }
+    requests.at(-1)?.push(item)
+  }
+  return requests
+}
