@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:9d11b96d35cef252a3e76e2d32e67d983fef087f
+--! Hash: sha1:25551fdc23d03b6f64d864347d7509ed37343c18
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -7998,8 +7998,7 @@ begin
       select t.* into v_next from event_tick t where t.x = v_at.tx and t.flight = v_at.tflight limit 1;
     end if;
 
-    v_batch := batch_events(v_at, coalesce(v_base.xip, '{}'), coalesce(v_next.xip, '{}'),
-      v_next.last_id - coalesce(v_base.last_id, 0) > 20 * (v_at.tx - v_at.px), p_max - cardinality(v_found.events), p_filter);
+    v_batch := batch_events(v_at, coalesce(v_base.xip, '{}'), v_next.xip, v_next.last_id - coalesce(v_base.last_id, 0), p_max - cardinality(v_found.events), p_filter);
     v_found.events := v_found.events || v_batch;
     v_found.positions := v_found.positions || array(
       select row(v_at.px, v_at.pflight, v_at.tx, v_at.tflight, e.id)::log_position from unnest(v_batch) as e);
@@ -8041,10 +8040,12 @@ $$;
 comment on function fencepost_private.next_tick(fencepost_private.log_position, bigint) is 'The tick to which the next batch reaches.';
 
 -- The events that the second tick of a place saw and the first did not, after that place, in order of id. Those of the
--- transactions between the two, and of those that were in flight for the first. Where a few transactions wrote much, each is read
--- in order from the index, and no more of it than is asked for.
+-- transactions between the two, and of those that were in flight for the first.
+--
+-- There is no index by id alone. So that a large batch is not read whole each time, the first events by transaction give
+-- a bound that the p_max-th by id cannot be above. Where few transactions wrote much, each is then looked up.
 create function fencepost_private.batch_events(
-  p_at fencepost_private.log_position, p_base_xip bigint[], p_next_xip bigint[], p_few boolean, p_max int, p_filter fencepost_private.event_filter)
+  p_at fencepost_private.log_position, p_base_xip bigint[], p_next_xip bigint[], p_span bigint, p_max int, p_filter fencepost_private.event_filter)
 returns fencepost_private.event[]
 language plpgsql
 volatile
@@ -8057,36 +8058,40 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
-  v_late  bigint[] := array(select x from unnest(p_base_xip) as x where not x = any (p_next_xip));
   v_from  bigint := (p_at).px;
   v_upto  bigint := (p_at).tx;
   v_after bigint := (p_at).last_id;
   v_kinds event_kind[] := (p_filter).kinds;
   v_lanes int[] := (p_filter).lanes;
   v_of    text := (p_filter).tenant;
+  v_late  bigint[] := array(select x from unnest(p_base_xip) as x where not x = any (p_next_xip));
+  v_bound bigint;
 begin
-  if p_few then
-    return array(
-      select o.e
-      from (select x from unnest(v_late) as x union all select x from generate_series(v_from, v_upto - 1) as x where not x = any (p_next_xip)) as i(x)
-      cross join lateral (
-        select e, e.id from event e
-        where e.xid = i.x and e.id > v_after
+  if p_span > 8 * p_max then
+    v_bound := (
+      select f.id
+      from (
+        select e.id from event e
+        where e.xid >= v_from and e.xid < v_upto and not e.xid = any (p_next_xip) and e.id > v_after
           and (v_kinds is null or e.kind = any (v_kinds)) and (v_lanes is null or e.lane_id = any (v_lanes)) and (v_of is null or e.tenant = v_of)
-        order by e.id limit p_max) as o
-      order by o.id
-      limit p_max);
+        order by e.xid, e.id limit 2 * p_max) as f
+      order by f.id offset p_max - 1 limit 1);
+  end if;
+  v_bound := coalesce(v_bound, 9223372036854775807);
+  if p_span > 20 * (v_upto - v_from) then
+    v_late := v_late || array(select x from generate_series(v_from, v_upto - 1) as x where not x = any (p_next_xip));
+    v_upto := v_from;
   end if;
   return array(
     select o.e
     from (
       select e, e.id from event e
-      where e.xid >= v_from and e.xid < v_upto and not e.xid = any (p_next_xip) and e.id > v_after
+      where e.xid >= v_from and e.xid < v_upto and not e.xid = any (p_next_xip) and e.id > v_after and e.id <= v_bound
         and (v_kinds is null or e.kind = any (v_kinds)) and (v_lanes is null or e.lane_id = any (v_lanes)) and (v_of is null or e.tenant = v_of)
       union all
       select l.e, l.id from unnest(v_late) as i(x) cross join lateral (
         select e, e.id from event e
-        where e.xid = i.x and e.id > v_after
+        where e.xid = i.x and e.id > v_after and e.id <= v_bound
           and (v_kinds is null or e.kind = any (v_kinds)) and (v_lanes is null or e.lane_id = any (v_lanes)) and (v_of is null or e.tenant = v_of)
         order by e.id limit p_max) as l
     ) as o
@@ -8094,7 +8099,7 @@ begin
     limit p_max);
 end
 $$;
-comment on function fencepost_private.batch_events(fencepost_private.log_position, bigint[], bigint[], boolean, int, fencepost_private.event_filter) is 'Events that became visible between two ticks, in order of id.';
+comment on function fencepost_private.batch_events(fencepost_private.log_position, bigint[], bigint[], bigint, int, fencepost_private.event_filter) is 'Events that became visible between two ticks, in order of id.';
 
 -- Events as readers see them: with names instead of numbers.
 create type fencepost_private.told_event as (
