@@ -42,6 +42,7 @@ describe('fencepost dev', { timeout: 120_000 }, () => {
     process.kill(Number(pid), 'SIGKILL')
     await dev.says(/The worker died \(SIGKILL\) with [1-9]/)
     await dev.says(/Another worker was started/)
+    await dev.says(/A workflow waits for you/)
 
     const again = await cli(['dev'], { env })
     expect(again.code).toBe(2)
@@ -63,11 +64,19 @@ describe('fencepost dev', { timeout: 120_000 }, () => {
     const letters = await sql('select final_error from fencepost.dead_letter')
     expect(letters).toHaveLength(REFUSED)
     for (const { final_error } of letters) expect(final_error).toMatch(/^row \d+: (depth|[xyz]): /)
-    const outcomes = await sql('select outcome, count(*) from fencepost.attempts group by 1')
+    const outcomes = await sql(
+      `select a.outcome, count(*) from fencepost.attempts a join fencepost.jobs j on j.id = a.job_id where j.type like 'diamonds.%' group by 1`,
+    )
     expect(outcomes).toContainEqual({ outcome: 'completed', count: 271 })
     const interrupted = outcomes.map(({ outcome }: { outcome: string }) => outcome)
     expect(interrupted, JSON.stringify(outcomes)).toContain('lease_expired')
     expect(await sql('select * from fencepost.check_invariants()')).toEqual([])
+
+    // the workflow is the one of the start before, and goes on when somebody approves
+    const [, approval = ''] = await dev.says(/approval approve (\d+)/)
+    expect((await cli(['approval', 'approve', approval], { env })).code).toBe(0)
+    const settled = () => sql('select status from fencepost.runs')
+    await expect.poll(settled).toEqual([{ status: 'completed' }])
     dev.child.kill('SIGTERM')
     expect(await dev.ended).toMatchObject({ code: 0, err: '' })
   })

@@ -19,8 +19,9 @@ const MORE_PORTS = 50
 
 export const dev: Command = {
   help: `Starts PostgreSQL here (or uses DATABASE_URL), migrates it, serves the API and runs a worker, in a process of its
-own, on an example: it loads a public data set of 53,940 diamonds. Kill the worker and watch its jobs recover. Ctrl-C
-stops everything; the next start goes on where this one was. FENCEPOST_DATA_DIR keeps the data, default .fencepost.`,
+own, on an example: it loads a public data set of 53,940 diamonds. Kill the worker and watch its jobs recover. A workflow
+runs beside it and waits for your approval. Ctrl-C stops everything; the next start goes on where this one was.
+FENCEPOST_DATA_DIR keeps the data, default .fencepost.`,
   options: {
     port: {
       value: '<n>',
@@ -69,7 +70,7 @@ async function start(invocation: Invocation, screen: Screen, cleanup: Cleanup): 
   screen.say(`
 ${style.bold('Fencepost runs.')} Ctrl-C stops it, and the next start goes on where it was.
   API    ${server.url}/docs  (for this machine only: there are no keys yet)
-         ${server.url}/jobs  ${server.url}/stats  ${server.url}/dead-letter
+         ${server.url}/jobs  ${server.url}/runs  ${server.url}/approvals  ${server.url}/stats
   SQL    npx fencepost sql "select * from fencepost.stats()"
   Logs   ${path.join(directory, '*.log')}
 `)

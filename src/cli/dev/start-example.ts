@@ -6,6 +6,7 @@ import { progressOf } from './progress.ts'
 import { heldBy, watchRecovery } from './recovery.ts'
 import type { Screen } from './screen.ts'
 import { WorkerProcess } from './worker-process.ts'
+import { startWorkflowExample } from './workflow-example.ts'
 
 /** What the example needs. */
 export interface ExampleOptions {
@@ -26,7 +27,7 @@ const PERIOD = 500
 /** How long the worker may finish what it runs, in ms. */
 const PATIENCE = 30_000
 
-/** Starts the example's worker and its first job, and tells how it goes until it is disposed of. */
+/** Starts the examples, of jobs and of a workflow, with their workers, and tells how it goes until it is disposed of. */
 export async function startExample(options: ExampleOptions): Promise<AsyncDisposable> {
   const { db, screen } = options
   const example = findExample()
@@ -41,11 +42,12 @@ export async function startExample(options: ExampleOptions): Promise<AsyncDispos
   const worker = workerFor(example, options, isDone, ending.signal)
   worker.start()
   const watching = watch(options, ending.signal)
+  const workflow = await startWorkflowExample(options)
   return {
     async [Symbol.asyncDispose]() {
       ending.abort()
       await watching
-      await worker.stop(PATIENCE)
+      await Promise.all([worker.stop(PATIENCE), workflow[Symbol.asyncDispose]()])
     },
   }
 }
@@ -62,6 +64,7 @@ function workerFor(
     args: [example.module, '--name', WORKER, '--slot', '0', '--concurrency', '4'],
     env: { DIAMONDS_PAUSE: PAUSE, ...env, DATABASE_URL: url },
     directory,
+    log: 'worker.log',
     onStart(pid) {
       const now = isDone
         ? 'waits for work: the diamonds of the example are loaded already.'

@@ -12,6 +12,8 @@ export interface WorkerProcessOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Where its log goes. */
   readonly directory: string
+  /** The name of that file. */
+  readonly log: string
   /** Told of each start. */
   readonly onStart: (pid: number) => void
   /** Told when it ended without having been asked to, before another is started. */
@@ -65,7 +67,7 @@ export class WorkerProcess {
   }
 
   #spawn(): ChildProcess {
-    const { fd } = openLog(this.#options.directory, 'worker.log')
+    const { fd } = openLog(this.#options.directory, this.#options.log)
     try {
       return spawn(process.execPath, [MAIN, 'work', ...this.#options.args], {
         env: this.#options.env,
