@@ -4,7 +4,7 @@ import { type KafkaMessage, messageOf, sizeOf } from './kafka/message.ts'
 import { type KafkaClient, Sender } from './kafka/sender.ts'
 import type { KafkaSettings } from './kafka/settings.ts'
 import { InvalidTopicError, type TopicTemplate } from './kafka/topic.ts'
-import { reasonOf, verdictOf } from './kafka/verdict.ts'
+import { verdictOf } from './kafka/verdict.ts'
 import type { Refused, Sink } from './sink.ts'
 
 /** Where and how events are published. */
@@ -24,8 +24,8 @@ interface Item {
 
 /**
  * Publishes events to Kafka. One request is under way at a time, so that what comes later is never there before what
- * comes earlier. Of a request that is refused for good both halves are sent alone, and so on: that leaves the messages
- * that are the reason, and all others published.
+ * comes earlier. What is refused together is sent again apart, by topics or in halves, until those are left alone that
+ * are the reason; all others are published then.
  */
 export class KafkaSink implements Sink {
   readonly name = 'kafka'
@@ -57,7 +57,7 @@ export class KafkaSink implements Sink {
   }
 
   async #send(items: readonly Item[], refused: Refused[], signal: AbortSignal): Promise<void> {
-    const topics = new Set(items.map(({ message }) => message.topic))
+    const topics = [...new Set(items.map(({ message }) => message.topic))]
     try {
       await this.#sender.send(
         items.map(({ message }) => message),
@@ -65,19 +65,17 @@ export class KafkaSink implements Sink {
       )
       this.#doubts.taken(topics)
     } catch (error) {
-      if (signal.aborted) throw error
-      const verdict = verdictOf(error)
-      if (verdict === 'later') throw error
-      if (verdict === 'doubtful' && this.#doubts.canWait(topics)) throw error
-      if (items.length > 1) {
-        const half = Math.ceil(items.length / 2)
-        await this.#send(items.slice(0, half), refused, signal)
-        await this.#send(items.slice(half), refused, signal)
+      const { about, final, reason } = verdictOf(error)
+      if (signal.aborted || about === 'none') throw error
+      if (!final && this.#doubts.canWait(topics)) throw error
+      const parts = about === 'topic' ? byTopic(items, topics) : halves(items)
+      if (parts.length > 1) {
+        for (const part of parts) await this.#send(part, refused, signal)
         return
       }
+      if (about === 'topic' && !final) this.#doubts.giveUp(topics)
       for (const { event, message } of items) {
-        if (verdict === 'doubtful') this.#doubts.giveUp(message.topic)
-        refused.push({ event, reason: `Kafka, topic ${message.topic}: ${reasonOf(error)}` })
+        refused.push({ event, reason: `Kafka, topic ${message.topic}: ${reason}` })
       }
     }
   }
@@ -98,6 +96,16 @@ export class KafkaSink implements Sink {
     }
     return []
   }
+}
+
+function byTopic(items: readonly Item[], topics: readonly string[]): (readonly Item[])[] {
+  return topics.map((topic) => items.filter(({ message }) => message.topic === topic))
+}
+
+function halves(items: readonly Item[]): (readonly Item[])[] {
+  if (items.length === 1) return [items]
+  const half = Math.ceil(items.length / 2)
+  return [items.slice(0, half), items.slice(half)]
 }
 
 /** Cuts a batch into requests of at most so many bytes; a message that is larger goes alone. */

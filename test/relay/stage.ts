@@ -138,9 +138,12 @@ export function once(received: readonly Received[]): Received[] {
   return received.filter(({ eventId }) => !seen.has(eventId) && seen.add(eventId))
 }
 
-/** The ids of events by key, in the order in which a consumer that knows ids takes them. */
+/** The ids of events of each key in a topic, in the order in which a consumer that knows ids takes them. */
 export function byKey(received: readonly Received[]): Map<string, number[]> {
   const keys = new Map<string, number[]>()
-  for (const { key, eventId } of once(received)) keys.set(key, [...(keys.get(key) ?? []), eventId])
+  for (const { topic, key, eventId } of once(received)) {
+    const place = `${topic} ${key}`
+    keys.set(place, [...(keys.get(place) ?? []), eventId])
+  }
   return keys
 }

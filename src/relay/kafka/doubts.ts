@@ -19,9 +19,9 @@ export class Doubts {
     return performance.now() - this.#since < this.#patience
   }
 
-  /** A message for the topic was given up. */
-  giveUp(topic: string): void {
-    this.#hopeless.add(topic)
+  /** Messages for these topics were given up. */
+  giveUp(topics: Iterable<string>): void {
+    for (const topic of topics) this.#hopeless.add(topic)
   }
 
   /** Messages for these topics were taken. */

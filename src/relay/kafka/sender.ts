@@ -16,8 +16,8 @@ export interface SenderOptions {
 type KafkaProducer = Producer<Buffer, Buffer, Buffer, Buffer>
 
 /** How often the client itself repeats a request, and after which pause in ms: enough for a change of leader. */
-const RETRIES = 3
-const RETRY_DELAY = 200
+const RETRIES = 2 // fewer, and the client would repeat for ever
+const RETRY_DELAY = 100
 
 /**
  * Sends messages, one request after another, through an idempotent producer that waits for all replicas in sync.

@@ -1,22 +1,28 @@
-/**
- * What a failure to publish means for what was sent.
- * - `refused`: repeating will not help. One of the messages, or its topic, is the reason.
- * - `doubtful`: a broker has answered, and refuses for a reason that may pass, such as a topic that does not exist yet.
- * - `later`: the cluster is not reachable or not ready, or does not know us: nothing is wrong with the messages.
- */
-export type Verdict = 'refused' | 'doubtful' | 'later'
+/** What a failure to publish says of the messages that were sent together. */
+export interface Verdict {
+  /**
+   * What is wrong: one of the messages, one of their topics, or `none` of them, since the cluster is not reachable, not
+   * ready, or does not let us in.
+   */
+  readonly about: 'message' | 'topic' | 'none'
+  /** False when it may pass by itself, as a topic that does not exist yet. */
+  readonly final: boolean
+}
 
-/** Answers of brokers that are about a message or its topic, and final. */
-const REFUSING = new Set([
-  'MESSAGE_TOO_LARGE',
-  'RECORD_LIST_TOO_LARGE',
-  'INVALID_TOPIC_EXCEPTION',
-  'TOPIC_AUTHORIZATION_FAILED',
-  'INVALID_RECORD',
-  'INVALID_TIMESTAMP',
-  'POLICY_VIOLATION',
-  'UNSUPPORTED_FOR_MESSAGE_FORMAT',
-])
+const NONE: Verdict = { about: 'none', final: false }
+
+/** Answers of brokers that are about a message or a topic. */
+const VERDICTS: Readonly<Record<string, Verdict>> = {
+  MESSAGE_TOO_LARGE: { about: 'message', final: true },
+  RECORD_LIST_TOO_LARGE: { about: 'message', final: true },
+  INVALID_RECORD: { about: 'message', final: true },
+  INVALID_TIMESTAMP: { about: 'message', final: true },
+  POLICY_VIOLATION: { about: 'message', final: true },
+  UNSUPPORTED_FOR_MESSAGE_FORMAT: { about: 'message', final: true },
+  INVALID_TOPIC_EXCEPTION: { about: 'topic', final: true },
+  TOPIC_AUTHORIZATION_FAILED: { about: 'topic', final: true },
+  UNKNOWN_TOPIC_OR_PARTITION: { about: 'topic', final: false },
+}
 
 /** Answers that are about us or the producer, whatever the message. */
 const OURS = new Set([
@@ -36,35 +42,34 @@ const OURS = new Set([
 
 /** An error of the client, whose own errors are below it or are its causes. */
 interface ClientError extends Error {
+  /** The broker's answer, by its name. */
   readonly apiId?: string
   readonly canRetry?: boolean
   readonly code?: string
   readonly errors?: readonly ClientError[]
 }
 
-/** What a failure of the client means. */
-export function verdictOf(error: unknown): Verdict {
-  const verdicts = [...leaves(error as ClientError)].map(verdictOfLeaf)
-  if (verdicts.includes('refused')) return 'refused'
-  return verdicts.includes('doubtful') ? 'doubtful' : 'later'
+/** What a failure of the client means, and why, in the broker's words where it has answered. */
+export function verdictOf(error: unknown): Verdict & { readonly reason: string } {
+  const judged = [...leaves(error as ClientError)].map((each) => ({ each, verdict: judge(each) }))
+  const telling =
+    judged.find(({ verdict }) => verdict.final) ??
+    judged.find(({ verdict }) => verdict.about !== 'none') ??
+    judged[0]
+  if (telling === undefined) return { ...NONE, reason: String(error) }
+  const { message, apiId } = telling.each
+  return { ...telling.verdict, reason: apiId === undefined ? message : `${apiId}: ${message}` }
 }
 
-/** Why, in the broker's words where it has answered. */
-export function reasonOf(error: unknown): string {
-  const all = [...leaves(error as ClientError)]
-  const telling = all.find((each) => verdictOfLeaf(each) !== 'later') ?? all[0]
-  if (telling === undefined) return String(error)
-  return telling.apiId === undefined ? telling.message : `${telling.apiId}: ${telling.message}`
-}
-
-function verdictOfLeaf({ apiId, canRetry, code, message }: ClientError): Verdict {
-  if (apiId !== undefined) {
-    if (REFUSING.has(apiId)) return 'refused'
-    if (apiId === 'UNKNOWN_TOPIC_OR_PARTITION') return 'doubtful'
-    return canRetry === true || OURS.has(apiId) ? 'later' : 'doubtful'
+function judge({ apiId, canRetry, code, message }: ClientError): Verdict {
+  if (apiId === undefined) {
+    // What the client says when it was told that a topic does not exist.
+    const isUnknown = code === 'PLT_KFK_USER' && message.startsWith('Unknown topic')
+    return isUnknown ? { about: 'topic', final: false } : NONE
   }
-  // What the client says when it was told that a topic does not exist.
-  return code === 'PLT_KFK_USER' && message.startsWith('Unknown topic') ? 'doubtful' : 'later'
+  const known = VERDICTS[apiId]
+  if (known !== undefined) return known
+  return canRetry === true || OURS.has(apiId) ? NONE : { about: 'message', final: false }
 }
 
 /** The errors that have none below them. */
