@@ -164,6 +164,7 @@
 --!include operate/stats.sql
 --!include operate/outcome_totals.sql
 --!include operate/job_filter.sql
+--!include operate/bounded_look.sql
 --!include operate/list_jobs.sql
 --!include operate/replay_matching.sql
 --!include operate/discard_matching.sql

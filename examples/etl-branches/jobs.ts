@@ -1,5 +1,5 @@
 // The diamonds of ../etl as a workflow: loaded in chunks, then averaged by three of their qualities side by
-// side, and checked at the end.
+// side, and checked at the end. A run replaces what an earlier one has left.
 
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -25,21 +25,22 @@ export const split = defineJob({
   payload: z.object({ chunk: z.int().positive() }),
   run: ({ chunk }, ctx) =>
     completing(ctx, async (tx) => {
-      await tx`create schema gems`
-      await tx`create table gems.diamond (
+      await tx`create schema if not exists gems`
+      await tx`create table if not exists gems.diamond (
         row           int primary key,
         cut           text not null,
         color         text not null,
         clarity       text not null,
         carat         numeric not null,
         price_usd     int not null)`
-      await tx`create table gems.refused (row int primary key, reason text not null)`
-      await tx`create table gems.average (
+      await tx`create table if not exists gems.refused (row int primary key, reason text not null)`
+      await tx`create table if not exists gems.average (
         quality       text,
         value         text,
         diamonds      int not null,
         usd_per_carat int not null,
         primary key (quality, value))`
+      await tx`truncate gems.diamond, gems.refused, gems.average`
       const { length } = file()
       const chunks = Array.from({ length: Math.ceil(length / chunk) }, (_, at) => ({
         from: at * chunk,

@@ -9,8 +9,8 @@ export const work = Object.values(jobs)
 
 export const workflow = defineWorkflow('gems', {
   input: z.object({
-    /** How many rows a job loads. */
-    chunk: z.int().positive(),
+    /** How many rows a job loads: in one statement, which takes 65,535 parameters, six a row. */
+    chunk: z.int().positive().max(10_000),
   }),
 })
   .task('split', { type: jobs.split, input: '$.input' })

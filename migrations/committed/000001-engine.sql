@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:25551fdc23d03b6f64d864347d7509ed37343c18
+--! Hash: sha1:d5cfa2896fb3d81f7867c68c21f2c4cb5f00a348
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -1498,9 +1498,9 @@ declare
   v_last     bigint;
 begin
   -- one look over all of them: is there anything to check closely?
-  select bool_or(not t.accept or t.max_pending is not null
+  select bool_or(not p_trusted and (not t.accept or t.max_pending is not null
               or octet_length(j.payload::text) > t.max_payload_bytes
-              or t.payload_check is not null and jsonb_path_match(j.payload, t.payload_check, silent => true) is not true),
+              or t.payload_check is not null and jsonb_path_match(j.payload, t.payload_check, silent => true) is not true)),
          bool_or(t.publish_enqueued), bool_or(j.idempotency_key is not null), max(j.id)
     into v_suspect, v_publish, v_keyed, v_last
   from unnest(p_jobs) as j join job_type t on t.type_id = j.type_id;
@@ -1510,7 +1510,7 @@ begin
       v_jobs := array(select j from unnest(p_jobs) as j where not v_known ? j.ordinal::text order by j.ordinal);
     end if;
   end if;
-  if v_suspect and not p_trusted then
+  if v_suspect then
     perform check_new_jobs(v_jobs);
   end if;
 
@@ -5301,7 +5301,7 @@ begin
       cross join lateral (select d.* from workflow_task d where d.version_id = r.version_id and d.task_no = m.task_no offset 0) as d
       where w.room > 0 and m.items_started < m.items
     ), shared as materialized (
-      select r.*, greatest(0, least(r.wanted, payloads_at_once() - (sum(r.wanted) over (order by r.task_id) - r.wanted)))::int as many from room r
+      select r.*, greatest(0, least(r.wanted, payloads_at_once(v_due) - (sum(r.wanted) over (order by r.task_id) - r.wanted)))::int as many from room r
     ), moved as (
       update task m set items_started = m.items_started + s.many from shared s where m.task_id = any (array[s.task_id]) and s.many > 0
     )
@@ -5406,8 +5406,7 @@ comment on function fencepost_private.count_items(fencepost_private.ended_task[]
 --
 -- The join rule: a task is skipped when its condition is false, or when it has parents and all of them were skipped.
 --
--- Their payloads are built at once, so few tasks are looked at at once: each payload may be as large as its type allows,
--- and an array holds a gigabyte.
+-- What they need is read for some of them at once: see payloads_at_once.
 create function fencepost_private.start_tasks(
   p_task_ids bigint[], p_now timestamptz, out ends fencepost_private.task_end[], out starts bigint[], out deltas fencepost_private.run_delta[])
 language plpgsql
@@ -5420,6 +5419,8 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
+  v_first int := 1;
+  v_next  int;
   v_due   due_task[];
   v_kinds task_kind[];
   v_more  record;
@@ -5427,8 +5428,10 @@ begin
   ends := '{}';
   starts := '{}';
   deltas := '{}';
-  for v_first in 1..cardinality(p_task_ids) by payloads_at_once() loop
-    v_due := due_tasks(p_task_ids[v_first : v_first + payloads_at_once() - 1], p_now);
+  while v_first <= cardinality(p_task_ids) loop
+    v_next := v_first + payloads_at_once(v_due);
+    v_due := due_tasks(p_task_ids[v_first : v_next - 1], p_now);
+    v_first := v_next;
     v_kinds := array(select distinct d.kind from unnest(v_due) as d where d.skip_reason is null);
     ends := ends || array(select row(d.task_id, 'skipped', null, d.skip_reason)::task_end from unnest(v_due) as d where d.skip_reason is not null);
     if 'job' = any (v_kinds) then
@@ -5447,11 +5450,13 @@ end
 $$;
 comment on function fencepost_private.start_tasks(bigint[], timestamptz) is 'Starts tasks whose parents have ended; returns those that end at once, those of child runs, and what changes in the runs'' numbers.';
 
-create function fencepost_private.payloads_at_once()
+-- How many payloads to build next: those that make some 4 MB, if they are like the last ones. Each may be as large as its
+-- type allows, an array holds a gigabyte, and what is larger than work_mem is sorted on disk.
+create function fencepost_private.payloads_at_once(p_last fencepost_private.due_task[])
 returns int
-language sql immutable
-return 200;
-comment on function fencepost_private.payloads_at_once() is 'How many payloads are built at once; each may be as large as its type allows.';
+language sql stable
+return least(500, greatest(1, coalesce(nullif(cardinality(p_last), 0) * 4e6 / pg_column_size(p_last), 20)))::int;
+comment on function fencepost_private.payloads_at_once(fencepost_private.due_task[]) is 'How many payloads to build next, by the size of the last ones.';
 
 -- A text as a time, or null when it is none.
 create function fencepost_private.try_time(p_text text)
@@ -5620,12 +5625,14 @@ begin
     where d.kind = 'map' and jsonb_typeof(d.items) = 'array'
   ), itemised as (
     insert into task (run_id, task_no, kind, status, parent_task_id, item, input)
-    select m.run_id, m.task_no, 'item', 'pending', m.task_id, i.place - 1,
-           case when m.template is null then e.own else filled(m.template, m.context || e.own) end
-    from maps m
-    cross join lateral jsonb_array_elements(m.items) with ordinality as i(element, place)
-    cross join lateral (select jsonb_build_object('item', i.element, 'index', i.place - 1) as own) as e
-    order by m.task_id, i.place
+    select o.run_id, o.task_no, 'item', 'pending', o.task_id, o.item, case when o.template is null then o.own else filled(o.template, o.context || o.own) end
+    from (
+      -- ordered first: what is filled in may be large
+      select m.*, i.place - 1 as item, jsonb_build_object('item', i.element, 'index', i.place - 1) as own
+      from (select m.task_id, m.run_id, m.task_no, m.template, m.context, m.items from maps m order by m.task_id offset 0) as m
+      cross join lateral jsonb_array_elements(m.items) with ordinality as i(element, place)
+      offset 0
+    ) as o
   )
   select coalesce(array_agg(d.delta), '{}') into deltas
   from (select row(w.run_id, -count(*), 0, count(*), 0, 0, 0, 0, 0)::run_delta as delta from waiting w group by w.run_id) as d;
@@ -7182,12 +7189,8 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-  v_budget constant int := 10000;
   v_filter run_filter;
-  v_from   bigint := coalesce(list_runs.after, 9223372036854775807);
-  v_source text;
-  v_ids    bigint[];
-  v_end    bigint;
+  v_look   record;
 begin
   v_filter := read_filter(v_filter, list_runs.filter, array['workflow', 'version', 'status', 'tag', 'tenant', 'idempotency_key', 'created_after', 'created_before'],
     'version is a whole number; created_after and created_before are times such as 2030-01-31T12:00:00Z.');
@@ -7197,11 +7200,7 @@ begin
     perform raise_error('JE003', 'version and idempotency_key of the filter need a workflow', format('received %s', list_runs.filter), 'Versions and keys belong to a workflow: name it too.');
   end if;
 
-  v_source := run_source(v_filter);
-  execute format($query$
-    select array(
-      select r.run_id
-      from (select s.id from (%s) as s where s.id < $1 order by s.id desc limit $2) as c
+  v_look := bounded_look(run_source(v_filter), $query$
       join run r on r.run_id = c.id
       join workflow w on w.workflow_id = r.workflow_id
       join workflow_version v on v.version_id = r.version_id
@@ -7212,9 +7211,7 @@ begin
         and ($3.tenant is null or r.tenant = $3.tenant)
         and ($3.created_after is null or r.created_at >= $3.created_after)
         and ($3.created_before is null or r.created_at < $3.created_before)
-      order by r.run_id desc
-      limit $4)
-    $query$, v_source) into v_ids using v_from, v_budget, v_filter, list_runs.max;
+    $query$, v_filter, list_runs.after, list_runs.max);
 
   return query
   select r.id, r.workflow, r.version, r.status, r.input, r.created_at, r.finished_at,
@@ -7222,17 +7219,13 @@ begin
          r.tags, r.priority, r.tenant, r.idempotency_key, r.reason, r.paused_at, r.cancelled_at,
          r.parent_run_id, r.parent_task_id, r.root_run_id, r.restarted_from, false
   from fencepost.runs r
-  where r.id = any (v_ids)
+  where r.id = any (v_look.ids)
   order by r.id desc;
 
-  if cardinality(v_ids) < list_runs.max then
-    execute format('select s.id from (%s) as s where s.id < $1 order by s.id desc offset $2 limit 1', v_source)
-      into v_end using v_from, v_budget - 1, v_filter;
-    if v_end is not null then
-      id := v_end;
-      cut := true;
-      return next;
-    end if;
+  if v_look.cut_at is not null then
+    id := v_look.cut_at;
+    cut := true;
+    return next;
   end if;
 end
 $$;
@@ -7375,50 +7368,38 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-  v_budget constant int := 10000;
   v_filter approval_filter;
-  v_from   bigint := coalesce(list_approvals.after, 9223372036854775807);
-  v_source text;
-  v_ids    bigint[];
-  v_end    bigint;
+  v_look   record;
 begin
   v_filter := read_filter(v_filter, list_approvals.filter, array['status', 'run_id', 'workflow', 'tenant'], 'run_id is the whole number of a run.');
   perform check_status(v_filter.status, array['pending', 'approved', 'rejected', 'expired', 'withdrawn'], 'An approval');
   perform check_max(list_approvals.max);
 
-  v_source := 'select a.approval_id as id from approval a' || case
-    when v_filter.run_id is not null then ' where a.run_id = $3.run_id'
-    when v_filter.status = 'pending' then ' where a.status = ''pending'''
-    else '' end;
-  execute format($query$
-    select array(
-      select a.approval_id
-      from (select s.id from (%s) as s where s.id < $1 order by s.id desc limit $2) as c
+  v_look := bounded_look(
+    'select a.approval_id as id from approval a' || case
+      when v_filter.run_id is not null then ' where a.run_id = $3.run_id'
+      when v_filter.status = 'pending' then ' where a.status = ''pending'''
+      else '' end,
+    $query$
       join approval a on a.approval_id = c.id
       join run r on r.run_id = a.run_id
       join workflow w on w.workflow_id = r.workflow_id
       where ($3.status is null or a.status = $3.status::approval_status)
         and ($3.workflow is null or w.name = $3.workflow)
         and ($3.tenant is null or r.tenant = $3.tenant)
-      order by a.approval_id desc
-      limit $4)
-    $query$, v_source) into v_ids using v_from, v_budget, v_filter, list_approvals.max;
+    $query$, v_filter, list_approvals.after, list_approvals.max);
 
   return query
   select a.id, a.run_id, a.task, a.status, a.workflow, a.task_id, a.is_gate, a.reason, a.requested_at, a.requested_by,
          a.expires_at, a.decided_at, a.decided_by, a.comment, a.data, a.tenant, false
   from fencepost.approvals a
-  where a.id = any (v_ids)
+  where a.id = any (v_look.ids)
   order by a.id desc;
 
-  if cardinality(v_ids) < list_approvals.max then
-    execute format('select s.id from (%s) as s where s.id < $1 order by s.id desc offset $2 limit 1', v_source)
-      into v_end using v_from, v_budget - 1, v_filter;
-    if v_end is not null then
-      id := v_end;
-      cut := true;
-      return next;
-    end if;
+  if v_look.cut_at is not null then
+    id := v_look.cut_at;
+    cut := true;
+    return next;
   end if;
 end
 $$;
@@ -10934,6 +10915,41 @@ end
 $$;
 comment on function fencepost_private.parsed_filter(jsonb, text[]) is 'A filter of jobs from JSON. Raises JE003 for unknown keys and values of the wrong kind.';
 --! EndIncluded operate/job_filter.sql
+--! Included operate/bounded_look.sql
+-- What lists share: a look at the newest rows of a source below an id, bounded however few of them fit.
+--   p_source  SQL of the ids to look at, as a column `id` (others may be used by p_fitting)
+--   p_fitting SQL that joins and filters the looked-at rows `c`
+--   p_filter  the filter, a record: $3 in both
+-- Looks at no more than 10,000 rows. Returns up to p_max ids that fit, newest first; and, when the bound cut the look
+-- short, how far it went.
+create function fencepost_private.bounded_look(
+  p_source text, p_fitting text, p_filter anyelement, p_below bigint, p_max int, out ids bigint[], out cut_at bigint)
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set jit = off
+as $$
+declare
+  v_budget constant int := 10000;
+  v_below  bigint := coalesce(p_below, 9223372036854775807);
+begin
+  execute format($query$
+    select array(
+      select c.id
+      from (select s.* from (%s) as s where s.id < $1 order by s.id desc limit $2) as c
+      %s
+      order by c.id desc
+      limit $4)
+    $query$, p_source, p_fitting) into ids using v_below, v_budget, p_filter, p_max;
+  if cardinality(ids) < p_max then
+    execute format('select s.id from (%s) as s where s.id < $1 order by s.id desc offset $2 limit 1', p_source)
+      into cut_at using v_below, v_budget - 1, p_filter;
+  end if;
+end
+$$;
+comment on function fencepost_private.bounded_look(text, text, anyelement, bigint, int)
+  is 'Ids of a source that fit, newest first, of the newest 10,000 below an id; and how far the look went when that cut it short.';
+--! EndIncluded operate/bounded_look.sql
 --! Included operate/list_jobs.sql
 -- Lists jobs, newest first, at most `max` (1 to 1000), with ids below `after` (the id of the last row before).
 --
@@ -10958,12 +10974,8 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-  v_budget constant int := 10000;
   v_filter job_filter;
-  v_from   bigint := coalesce(list_jobs.after, 9223372036854775807);
-  v_source text;
-  v_ids    bigint[];
-  v_end    bigint;
+  v_look   record;
 begin
   v_filter := parsed_filter(list_jobs.filter, array['type', 'status', 'tenant', 'priority', 'created_after', 'created_before', 'error', 'worker', 'idempotency_key']);
   perform check_max(list_jobs.max);
@@ -10973,12 +10985,8 @@ begin
       'error finds dead letters, worker finds running jobs.');
   end if;
 
-  v_source := job_source(v_filter);
-  execute format($query$
-    select array(
-      select c.id
-      from (select s.id, s.lane_id from (%1$s) as s where s.id < $1 order by s.id desc limit $2) as c
-      cross join lateral (%2$s) as p
+  v_look := bounded_look(job_source(v_filter), format($query$
+      cross join lateral (%s) as p
       join lane n on n.lane_id = p.lane_id
       join job_type t on t.type_id = n.type_id
       join job b on b.id = c.id
@@ -10991,30 +10999,23 @@ begin
               select from dead_letter z where z.id = c.id and position(lower($3.error) in lower(shown(to_jsonb(z.final_error)) #>> '{}')) > 0))
         and ($3.worker is null or exists (
               select from lease l join worker w on w.worker_id = l.worker_id where l.id = c.id and w.name = $3.worker))
-      order by c.id desc
-      limit $4)
     $query$,
-    v_source,
     case when v_filter.idempotency_key is null and v_filter.status in ('pending', 'running', 'waiting', 'dead_letter') then 'select c.lane_id'
          when v_filter.status is null then 'select i.lane_id from job_place i where i.id = c.id limit 1'
-         else format('select i.lane_id from job_place i where i.id = c.id and i.status = %L limit 1', v_filter.status) end)
-    into v_ids using v_from, v_budget, v_filter, list_jobs.max;
+         else format('select i.lane_id from job_place i where i.id = c.id and i.status = %L limit 1', v_filter.status) end),
+    v_filter, list_jobs.after, list_jobs.max);
 
   return query
   select j.id, j.type, j.status, j.attempts, j.max_attempts, j.priority, j.payload, j.result, j.last_error, j.available_at, j.leased_until,
          j.worker, j.idempotency_key, j.tenant, j.created_at, j.updated_at, j.started_at, j.finished_at, j.progress, false
   from fencepost.jobs j
-  where j.id = any (v_ids)
+  where j.id = any (v_look.ids)
   order by j.id desc;
 
-  if cardinality(v_ids) < list_jobs.max then
-    execute format('select s.id from (%s) as s where s.id < $1 order by s.id desc offset $2 limit 1', v_source)
-      into v_end using v_from, v_budget - 1, v_filter;
-    if v_end is not null then
-      id := v_end;
-      cut := true;
-      return next;
-    end if;
+  if v_look.cut_at is not null then
+    id := v_look.cut_at;
+    cut := true;
+    return next;
   end if;
 end
 $$;

@@ -21,12 +21,8 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-  v_budget constant int := 10000;
   v_filter job_filter;
-  v_from   bigint := coalesce(list_jobs.after, 9223372036854775807);
-  v_source text;
-  v_ids    bigint[];
-  v_end    bigint;
+  v_look   record;
 begin
   v_filter := parsed_filter(list_jobs.filter, array['type', 'status', 'tenant', 'priority', 'created_after', 'created_before', 'error', 'worker', 'idempotency_key']);
   perform check_max(list_jobs.max);
@@ -36,12 +32,8 @@ begin
       'error finds dead letters, worker finds running jobs.');
   end if;
 
-  v_source := job_source(v_filter);
-  execute format($query$
-    select array(
-      select c.id
-      from (select s.id, s.lane_id from (%1$s) as s where s.id < $1 order by s.id desc limit $2) as c
-      cross join lateral (%2$s) as p
+  v_look := bounded_look(job_source(v_filter), format($query$
+      cross join lateral (%s) as p
       join lane n on n.lane_id = p.lane_id
       join job_type t on t.type_id = n.type_id
       join job b on b.id = c.id
@@ -54,30 +46,23 @@ begin
               select from dead_letter z where z.id = c.id and position(lower($3.error) in lower(shown(to_jsonb(z.final_error)) #>> '{}')) > 0))
         and ($3.worker is null or exists (
               select from lease l join worker w on w.worker_id = l.worker_id where l.id = c.id and w.name = $3.worker))
-      order by c.id desc
-      limit $4)
     $query$,
-    v_source,
     case when v_filter.idempotency_key is null and v_filter.status in ('pending', 'running', 'waiting', 'dead_letter') then 'select c.lane_id'
          when v_filter.status is null then 'select i.lane_id from job_place i where i.id = c.id limit 1'
-         else format('select i.lane_id from job_place i where i.id = c.id and i.status = %L limit 1', v_filter.status) end)
-    into v_ids using v_from, v_budget, v_filter, list_jobs.max;
+         else format('select i.lane_id from job_place i where i.id = c.id and i.status = %L limit 1', v_filter.status) end),
+    v_filter, list_jobs.after, list_jobs.max);
 
   return query
   select j.id, j.type, j.status, j.attempts, j.max_attempts, j.priority, j.payload, j.result, j.last_error, j.available_at, j.leased_until,
          j.worker, j.idempotency_key, j.tenant, j.created_at, j.updated_at, j.started_at, j.finished_at, j.progress, false
   from fencepost.jobs j
-  where j.id = any (v_ids)
+  where j.id = any (v_look.ids)
   order by j.id desc;
 
-  if cardinality(v_ids) < list_jobs.max then
-    execute format('select s.id from (%s) as s where s.id < $1 order by s.id desc offset $2 limit 1', v_source)
-      into v_end using v_from, v_budget - 1, v_filter;
-    if v_end is not null then
-      id := v_end;
-      cut := true;
-      return next;
-    end if;
+  if v_look.cut_at is not null then
+    id := v_look.cut_at;
+    cut := true;
+    return next;
   end if;
 end
 $$;

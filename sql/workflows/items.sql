@@ -54,7 +54,7 @@ begin
       cross join lateral (select d.* from workflow_task d where d.version_id = r.version_id and d.task_no = m.task_no offset 0) as d
       where w.room > 0 and m.items_started < m.items
     ), shared as materialized (
-      select r.*, greatest(0, least(r.wanted, payloads_at_once() - (sum(r.wanted) over (order by r.task_id) - r.wanted)))::int as many from room r
+      select r.*, greatest(0, least(r.wanted, payloads_at_once(v_due) - (sum(r.wanted) over (order by r.task_id) - r.wanted)))::int as many from room r
     ), moved as (
       update task m set items_started = m.items_started + s.many from shared s where m.task_id = any (array[s.task_id]) and s.many > 0
     )

@@ -19,50 +19,38 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-  v_budget constant int := 10000;
   v_filter approval_filter;
-  v_from   bigint := coalesce(list_approvals.after, 9223372036854775807);
-  v_source text;
-  v_ids    bigint[];
-  v_end    bigint;
+  v_look   record;
 begin
   v_filter := read_filter(v_filter, list_approvals.filter, array['status', 'run_id', 'workflow', 'tenant'], 'run_id is the whole number of a run.');
   perform check_status(v_filter.status, array['pending', 'approved', 'rejected', 'expired', 'withdrawn'], 'An approval');
   perform check_max(list_approvals.max);
 
-  v_source := 'select a.approval_id as id from approval a' || case
-    when v_filter.run_id is not null then ' where a.run_id = $3.run_id'
-    when v_filter.status = 'pending' then ' where a.status = ''pending'''
-    else '' end;
-  execute format($query$
-    select array(
-      select a.approval_id
-      from (select s.id from (%s) as s where s.id < $1 order by s.id desc limit $2) as c
+  v_look := bounded_look(
+    'select a.approval_id as id from approval a' || case
+      when v_filter.run_id is not null then ' where a.run_id = $3.run_id'
+      when v_filter.status = 'pending' then ' where a.status = ''pending'''
+      else '' end,
+    $query$
       join approval a on a.approval_id = c.id
       join run r on r.run_id = a.run_id
       join workflow w on w.workflow_id = r.workflow_id
       where ($3.status is null or a.status = $3.status::approval_status)
         and ($3.workflow is null or w.name = $3.workflow)
         and ($3.tenant is null or r.tenant = $3.tenant)
-      order by a.approval_id desc
-      limit $4)
-    $query$, v_source) into v_ids using v_from, v_budget, v_filter, list_approvals.max;
+    $query$, v_filter, list_approvals.after, list_approvals.max);
 
   return query
   select a.id, a.run_id, a.task, a.status, a.workflow, a.task_id, a.is_gate, a.reason, a.requested_at, a.requested_by,
          a.expires_at, a.decided_at, a.decided_by, a.comment, a.data, a.tenant, false
   from fencepost.approvals a
-  where a.id = any (v_ids)
+  where a.id = any (v_look.ids)
   order by a.id desc;
 
-  if cardinality(v_ids) < list_approvals.max then
-    execute format('select s.id from (%s) as s where s.id < $1 order by s.id desc offset $2 limit 1', v_source)
-      into v_end using v_from, v_budget - 1, v_filter;
-    if v_end is not null then
-      id := v_end;
-      cut := true;
-      return next;
-    end if;
+  if v_look.cut_at is not null then
+    id := v_look.cut_at;
+    cut := true;
+    return next;
   end if;
 end
 $$;

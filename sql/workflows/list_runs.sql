@@ -21,12 +21,8 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-  v_budget constant int := 10000;
   v_filter run_filter;
-  v_from   bigint := coalesce(list_runs.after, 9223372036854775807);
-  v_source text;
-  v_ids    bigint[];
-  v_end    bigint;
+  v_look   record;
 begin
   v_filter := read_filter(v_filter, list_runs.filter, array['workflow', 'version', 'status', 'tag', 'tenant', 'idempotency_key', 'created_after', 'created_before'],
     'version is a whole number; created_after and created_before are times such as 2030-01-31T12:00:00Z.');
@@ -36,11 +32,7 @@ begin
     perform raise_error('JE003', 'version and idempotency_key of the filter need a workflow', format('received %s', list_runs.filter), 'Versions and keys belong to a workflow: name it too.');
   end if;
 
-  v_source := run_source(v_filter);
-  execute format($query$
-    select array(
-      select r.run_id
-      from (select s.id from (%s) as s where s.id < $1 order by s.id desc limit $2) as c
+  v_look := bounded_look(run_source(v_filter), $query$
       join run r on r.run_id = c.id
       join workflow w on w.workflow_id = r.workflow_id
       join workflow_version v on v.version_id = r.version_id
@@ -51,9 +43,7 @@ begin
         and ($3.tenant is null or r.tenant = $3.tenant)
         and ($3.created_after is null or r.created_at >= $3.created_after)
         and ($3.created_before is null or r.created_at < $3.created_before)
-      order by r.run_id desc
-      limit $4)
-    $query$, v_source) into v_ids using v_from, v_budget, v_filter, list_runs.max;
+    $query$, v_filter, list_runs.after, list_runs.max);
 
   return query
   select r.id, r.workflow, r.version, r.status, r.input, r.created_at, r.finished_at,
@@ -61,17 +51,13 @@ begin
          r.tags, r.priority, r.tenant, r.idempotency_key, r.reason, r.paused_at, r.cancelled_at,
          r.parent_run_id, r.parent_task_id, r.root_run_id, r.restarted_from, false
   from fencepost.runs r
-  where r.id = any (v_ids)
+  where r.id = any (v_look.ids)
   order by r.id desc;
 
-  if cardinality(v_ids) < list_runs.max then
-    execute format('select s.id from (%s) as s where s.id < $1 order by s.id desc offset $2 limit 1', v_source)
-      into v_end using v_from, v_budget - 1, v_filter;
-    if v_end is not null then
-      id := v_end;
-      cut := true;
-      return next;
-    end if;
+  if v_look.cut_at is not null then
+    id := v_look.cut_at;
+    cut := true;
+    return next;
   end if;
 end
 $$;

@@ -4,8 +4,7 @@
 --
 -- The join rule: a task is skipped when its condition is false, or when it has parents and all of them were skipped.
 --
--- Their payloads are built at once, so few tasks are looked at at once: each payload may be as large as its type allows,
--- and an array holds a gigabyte.
+-- What they need is read for some of them at once: see payloads_at_once.
 create function fencepost_private.start_tasks(
   p_task_ids bigint[], p_now timestamptz, out ends fencepost_private.task_end[], out starts bigint[], out deltas fencepost_private.run_delta[])
 language plpgsql
@@ -18,6 +17,8 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
+  v_first int := 1;
+  v_next  int;
   v_due   due_task[];
   v_kinds task_kind[];
   v_more  record;
@@ -25,8 +26,10 @@ begin
   ends := '{}';
   starts := '{}';
   deltas := '{}';
-  for v_first in 1..cardinality(p_task_ids) by payloads_at_once() loop
-    v_due := due_tasks(p_task_ids[v_first : v_first + payloads_at_once() - 1], p_now);
+  while v_first <= cardinality(p_task_ids) loop
+    v_next := v_first + payloads_at_once(v_due);
+    v_due := due_tasks(p_task_ids[v_first : v_next - 1], p_now);
+    v_first := v_next;
     v_kinds := array(select distinct d.kind from unnest(v_due) as d where d.skip_reason is null);
     ends := ends || array(select row(d.task_id, 'skipped', null, d.skip_reason)::task_end from unnest(v_due) as d where d.skip_reason is not null);
     if 'job' = any (v_kinds) then
@@ -45,11 +48,13 @@ end
 $$;
 comment on function fencepost_private.start_tasks(bigint[], timestamptz) is 'Starts tasks whose parents have ended; returns those that end at once, those of child runs, and what changes in the runs'' numbers.';
 
-create function fencepost_private.payloads_at_once()
+-- How many payloads to build next: those that make some 4 MB, if they are like the last ones. Each may be as large as its
+-- type allows, an array holds a gigabyte, and what is larger than work_mem is sorted on disk.
+create function fencepost_private.payloads_at_once(p_last fencepost_private.due_task[])
 returns int
-language sql immutable
-return 200;
-comment on function fencepost_private.payloads_at_once() is 'How many payloads are built at once; each may be as large as its type allows.';
+language sql stable
+return least(500, greatest(1, coalesce(nullif(cardinality(p_last), 0) * 4e6 / pg_column_size(p_last), 20)))::int;
+comment on function fencepost_private.payloads_at_once(fencepost_private.due_task[]) is 'How many payloads to build next, by the size of the last ones.';
 
 -- A text as a time, or null when it is none.
 create function fencepost_private.try_time(p_text text)
@@ -218,12 +223,14 @@ begin
     where d.kind = 'map' and jsonb_typeof(d.items) = 'array'
   ), itemised as (
     insert into task (run_id, task_no, kind, status, parent_task_id, item, input)
-    select m.run_id, m.task_no, 'item', 'pending', m.task_id, i.place - 1,
-           case when m.template is null then e.own else filled(m.template, m.context || e.own) end
-    from maps m
-    cross join lateral jsonb_array_elements(m.items) with ordinality as i(element, place)
-    cross join lateral (select jsonb_build_object('item', i.element, 'index', i.place - 1) as own) as e
-    order by m.task_id, i.place
+    select o.run_id, o.task_no, 'item', 'pending', o.task_id, o.item, case when o.template is null then o.own else filled(o.template, o.context || o.own) end
+    from (
+      -- ordered first: what is filled in may be large
+      select m.*, i.place - 1 as item, jsonb_build_object('item', i.element, 'index', i.place - 1) as own
+      from (select m.task_id, m.run_id, m.task_no, m.template, m.context, m.items from maps m order by m.task_id offset 0) as m
+      cross join lateral jsonb_array_elements(m.items) with ordinality as i(element, place)
+      offset 0
+    ) as o
   )
   select coalesce(array_agg(d.delta), '{}') into deltas
   from (select row(w.run_id, -count(*), 0, count(*), 0, 0, 0, 0, 0)::run_delta as delta from waiting w group by w.run_id) as d;

@@ -38,3 +38,14 @@ it('loads every diamond once and averages them in three branches', async () => {
     run.id,
   )
 })
+
+it('runs again on the same database, and replaces what it had loaded', async () => {
+  const { engine, db, workflow } = example
+  const run = await engine.start(workflow, { chunk: 10_000 })
+  expect(await run.result({ timeout: '50s' })).toEqual({
+    check: { rows: 53_940, loaded: 53_869, refused: 71 },
+  })
+  expect(await db.query('select count(*)::int as diamonds from gems.diamond')).toEqual([
+    { diamonds: 53_869 },
+  ])
+})
