@@ -1,5 +1,17 @@
 // What the package offers. Everything else may change with any release.
 
+export type { EventHandler } from './client/consumption.ts'
+export type { AckOptions, EventBatch, LogEvent } from './client/event-batch.ts'
+export type {
+  ConsumeOptions,
+  ConsumerInfo,
+  ConsumerOptions,
+  EventFilter,
+  FollowLogOptions,
+  ParkedEvent,
+  PollOptions,
+  SubscribeOptions,
+} from './client/event-client.ts'
 export {
   type EnqueuedJob,
   Fencepost,

@@ -326,9 +326,9 @@ export class Fencepost extends WorkflowClient implements AsyncDisposable {
     return worker
   }
 
-  /** Stops its workers, lets calls under way finish, and ends all connections that are its own. */
+  /** Stops its workers and consumers, lets calls under way finish, and ends all connections that are its own. */
   async close(): Promise<void> {
-    await Promise.all([...this.#workers].map((worker) => worker.stop()))
+    await Promise.all([this.endReading(), ...[...this.#workers].map((worker) => worker.stop())])
     if (this.#options.database === undefined) await this.#db.close()
   }
 

@@ -1,10 +1,10 @@
-import type { Database } from '../database/database.ts'
 import * as engine from '../database/engine.ts'
 import { type AnyWorkflow, WorkflowDefinition } from '../definitions/define-workflow.ts'
 import { type Duration, durationFrom, interval } from '../definitions/duration.ts'
 import { FencepostError } from '../errors.ts'
 import { anything, type Check, checkOptions, shown, textUpTo, wholeNumber } from '../options.ts'
 import { type Camelized, camelized } from './camel.ts'
+import { EventClient } from './event-client.ts'
 import { on, type TransactionOption } from './new-job.ts'
 import { Run, type RunListing } from './run.ts'
 
@@ -58,10 +58,7 @@ const decisionChecks = { decidedBy: textUpTo(500), comment: anything, data: anyt
 const gateChecks = { reason: anything, expiresAfter: durationFrom(1), tx: anything }
 
 /** What an application does with workflows; a part of {@link Fencepost}. */
-export abstract class WorkflowClient {
-  /** The database, for statements of one's own. */
-  abstract get database(): Database
-
+export abstract class WorkflowClient extends EventClient {
   /**
    * Publishes a workflow and returns its version: the next one, or the one that has an equal definition.
    * Call it at every start of the application: it changes nothing unless the definition has changed.

@@ -51,7 +51,8 @@ export interface WorkerOptions {
   readonly onAttempt?: ((report: AttemptReport) => void) | undefined
 }
 
-const logger: Check = (value) =>
+/** An option that is a logger. */
+export const logger: Check = (value) =>
   typeof (value as Partial<Logger> | null)?.child === 'function'
     ? undefined
     : 'must be a logger with debug, info, warn, error and child, as of pino'

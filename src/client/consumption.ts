@@ -1,0 +1,158 @@
+import { ConnectionLostError, type Database, type Queryable } from '../database/database.ts'
+import type { OutboxEvent } from '../database/engine.ts'
+import * as engine from '../database/engine.ts'
+import { unlessHopeless } from '../outbox/hopeless.ts'
+import { PausesUntil } from '../outbox/pauses.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import { PermanentError } from '../worker/failure.ts'
+import { camelized } from './camel.ts'
+import type { LogEvent } from './event-batch.ts'
+
+/**
+ * Works on events inside a transaction. What it writes with `tx` and that the events are done is committed together,
+ * or not at all.
+ *
+ * @param signal aborted when the process wants to end: the transaction may still be finished
+ */
+export type EventHandler = (
+  events: readonly LogEvent[],
+  tx: Queryable,
+  signal: AbortSignal,
+) => unknown
+
+/** What consumes what, and how. */
+export interface ConsumptionOf {
+  readonly db: Database
+  readonly consumer: string
+  readonly reader: string
+  readonly handler: EventHandler
+  readonly max: number
+  /** How often an event may fail alone before it is parked. */
+  readonly maxAttempts: number
+  /** In ms. */
+  readonly poll: number
+  readonly signal: AbortSignal
+  readonly log: Logger
+}
+
+/** The handler, or the commit of what it did, failed on these events. */
+class HandlingFailed extends Error {
+  readonly events: readonly OutboxEvent[]
+
+  constructor(events: readonly OutboxEvent[], cause: unknown) {
+    super('the handler of events failed', { cause })
+    this.events = events
+  }
+}
+
+/**
+ * Consumes exactly once: reads, lets the handler work, and acknowledges, in one transaction. A batch that fails comes
+ * again in parts, down to single events, so that one which always fails is found; that one is tried until it works, or
+ * until it is parked.
+ */
+export class Consumption {
+  readonly #of: ConsumptionOf
+  /** How many events are read at a time now: fewer after a failure. */
+  #max: number
+  /** The event that fails alone, and how often it has. */
+  #failing: { readonly id: number; readonly times: number } | undefined
+
+  constructor(of: ConsumptionOf) {
+    this.#of = of
+    this.#max = of.max
+  }
+
+  /**
+   * Consumes until the signal is aborted; the transaction under way is finished.
+   *
+   * @throws FencepostError when no repetition can help: the consumer is gone (JE002) or has expired (JE004), the
+   *   schema does not fit (JE011)
+   */
+  async run(): Promise<void> {
+    const { consumer, signal, poll, log } = this.#of
+    using pauses = new PausesUntil(poll, signal)
+    while (!signal.aborted) {
+      try {
+        if ((await this.#round()) > 0) pauses.found()
+        else await pauses.idle()
+      } catch (error) {
+        const failed = error instanceof HandlingFailed ? error : undefined
+        if (signal.aborted && failed === undefined) return
+        const trouble = failed === undefined ? unlessHopeless(error) : failed.cause
+        log.warn({ consumer, error: trouble }, 'events were not consumed; they come again')
+        const isBetter = failed !== undefined && (await this.#failed(failed))
+        if (!isBetter) await pauses.failed()
+      }
+    }
+  }
+
+  /** One transaction; how many events it consumed. */
+  async #round(): Promise<number> {
+    const { db } = this.#of
+    const handled: OutboxEvent[] = []
+    try {
+      await db.transaction(async (tx) => {
+        const events = await this.#read(tx, this.#max)
+        const last = events.at(-1)
+        if (last === undefined) return
+        handled.push(...events)
+        await this.#handle(events, tx)
+        await engine.ackEvents(tx, this.#of.consumer, last.position)
+      })
+    } catch (error) {
+      // a server that is gone says nothing about the events
+      if (handled.length === 0 || error instanceof ConnectionLostError) throw error
+      throw new HandlingFailed(handled, error)
+    }
+    if (handled.length > 0) this.#succeeded()
+    return handled.length
+  }
+
+  #read(tx: Queryable, max: number): Promise<OutboxEvent[]> {
+    const { consumer, reader, signal } = this.#of
+    return engine.readEvents(tx, { consumer, reader, max }, { signal })
+  }
+
+  async #handle(events: readonly OutboxEvent[], tx: Queryable): Promise<void> {
+    const { handler, signal } = this.#of
+    await handler(events.map(camelized), tx, signal)
+  }
+
+  #succeeded(): void {
+    this.#failing = undefined
+    this.#max = Math.min(this.#of.max, this.#max * 2)
+  }
+
+  /** What comes of a failure; true when the next round has another chance, and need not wait. */
+  async #failed({ events, cause }: HandlingFailed): Promise<boolean> {
+    const [first] = events as [OutboxEvent]
+    if (events.length > 1) {
+      this.#max = Math.ceil(events.length / 2)
+      return true
+    }
+    const times = this.#failing?.id === first.id ? this.#failing.times + 1 : 1
+    this.#failing = { id: first.id, times }
+    const isOver = cause instanceof PermanentError || times >= this.#of.maxAttempts
+    return isOver && (await this.#park(first, cause))
+  }
+
+  /** Sets the event aside, so that those behind it are reached; false when that failed too. */
+  async #park({ id, kind }: OutboxEvent, cause: unknown): Promise<boolean> {
+    const { db, consumer, log } = this.#of
+    const reason = cause instanceof Error ? cause.message || cause.name : String(cause)
+    try {
+      await db.transaction(async (tx) => {
+        const [again] = await this.#read(tx, 1)
+        if (again?.id !== id) return // another reader has it now
+        await engine.parkEvent(tx, consumer, again.position, reason || 'it failed')
+        await engine.ackEvents(tx, consumer, again.position)
+      })
+    } catch (error) {
+      unlessHopeless(error)
+      return false
+    }
+    log.error({ consumer, event: id, kind, reason }, 'an event was parked: its handler failed')
+    this.#failing = undefined
+    return true
+  }
+}

@@ -1,0 +1,15 @@
+import { ConnectionLostError } from '../database/database.ts'
+import { FencepostError } from '../errors.ts'
+import { asRefusal } from '../refusal.ts'
+
+/**
+ * An error after which the same call may succeed later; any other is thrown: a refusal that would repeat itself, and
+ * that the database was closed. A lost lease (JE001) does not repeat itself: the other reader has read what was not
+ * acknowledged.
+ */
+export function unlessHopeless(error: unknown): unknown {
+  const refusal = asRefusal(error)
+  if (refusal instanceof FencepostError && refusal.code !== 'JE001') throw refusal
+  if (refusal instanceof ConnectionLostError && refusal.code === 'CLOSED') throw refusal
+  return refusal
+}
