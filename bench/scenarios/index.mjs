@@ -1,4 +1,5 @@
 import { batchEnqueue } from './batch-enqueue.mjs'
+import { consumers } from './consumers.mjs'
 import { drain } from './drain.mjs'
 import { engine } from './engine.mjs'
 import { floor } from './floor.mjs'
@@ -21,6 +22,7 @@ export const scenarios = [
   heldSnapshot,
   workflowLinear,
   workflowFan,
+  consumers,
   engine,
   floor,
 ]

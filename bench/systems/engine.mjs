@@ -6,7 +6,7 @@ export const engine = {
   title: 'Fencepost, SQL alone',
   store: 'postgres',
   package: 'fencepost',
-  scenarios: ['engine'],
+  scenarios: ['engine', 'consumers'],
   settings: {},
   async load() {},
   async install({ url }) {
