@@ -1,10 +1,11 @@
-import type { OutcomeRow, StatsRow, WorkerCount } from '../database/engine.ts'
+import type { ConsumerRow, OutcomeRow, StatsRow, WorkerCount } from '../database/engine.ts'
 
 /** What was read from the database at once. */
 export interface Reading {
   readonly types: readonly StatsRow[]
   readonly outcomes: readonly OutcomeRow[]
   readonly workers: readonly WorkerCount[]
+  readonly consumers: readonly ConsumerRow[]
   readonly snapshotAge: number
 }
 
@@ -120,6 +121,29 @@ export const families: readonly Family[] = [
       },
     ],
   },
+  byConsumer(
+    'fencepost_consumer_lag',
+    'Events of the log that the consumer has not passed, counted to 100,000.',
+    (row) => row.lag_events,
+  ),
+  byConsumer(
+    'fencepost_consumer_lag_seconds',
+    'Age of the oldest of them; 0 when there is none.',
+    (row) => row.lag_seconds,
+  ),
+  byConsumer(
+    'fencepost_consumer_parked',
+    'Events that the consumer set aside because they could not be delivered.',
+    (row) => row.parked,
+  ),
+  {
+    name: 'fencepost_consumers_expired',
+    help: 'Consumers that fell behind their max_lag and read nothing until they are moved.',
+    type: 'gauge',
+    samples: ({ consumers }) => [
+      { labels: {}, value: consumers.filter((row) => row.expired_at !== null).length },
+    ],
+  },
   {
     name: 'fencepost_snapshot_age_seconds',
     help: 'How long the oldest open snapshot has been held: dead rows stay as long.',
@@ -139,6 +163,16 @@ function byType(
     help,
     type,
     samples: ({ types }) => types.map((row) => ({ labels: { type: row.type }, value: value(row) })),
+  }
+}
+
+function byConsumer(name: string, help: string, value: (row: ConsumerRow) => number): Family {
+  return {
+    name,
+    help,
+    type: 'gauge',
+    samples: ({ consumers }) =>
+      consumers.map((row) => ({ labels: { consumer: row.name }, value: value(row) })),
   }
 }
 

@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
 import type { Queryable } from '../database/database.ts'
-import { outcomeTotals, snapshotAge, stats, workerCounts } from '../database/engine.ts'
+import { consumers, outcomeTotals, snapshotAge, stats, workerCounts } from '../database/engine.ts'
 import { type Family, families, type Reading, type Sample } from './metric-families.ts'
 
 /** What the metrics are read from. */
@@ -39,13 +39,14 @@ export function engineMetrics({
 }
 
 async function readAll(db: Queryable): Promise<Reading> {
-  const [types, outcomes, workers, age] = await Promise.all([
+  const [types, outcomes, workers, readers, age] = await Promise.all([
     stats(db),
     outcomeTotals(db),
     workerCounts(db),
+    consumers(db),
     snapshotAge(db),
   ])
-  return { types, outcomes, workers, snapshotAge: age }
+  return { types, outcomes, workers, consumers: readers, snapshotAge: age }
 }
 
 /** Those who ask at the same time share one answer, and so do those who ask soon after. */

@@ -1,8 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { endpoints } from '../../src/api/endpoints.ts'
 import { problemCatalogue } from '../../src/api/problem.ts'
-import { claim, complete } from '../../src/database/engine.ts'
+import {
+  claim,
+  complete,
+  createConsumer,
+  parkEvent,
+  readEvents,
+} from '../../src/database/engine.ts'
 import { engineMetrics } from '../../src/telemetry/metrics.ts'
+import { moveClock, restoreClock } from '../support/clock.ts'
 import { type TestDatabase, testDatabase } from '../support/server.ts'
 import { type TestApi, testApi } from './client.ts'
 
@@ -48,6 +55,28 @@ describe('metrics', () => {
       expect(text).toMatch(/^fencepost_snapshot_age_seconds \d/m)
       expect(text).toMatch(/^process_cpu_seconds_total /m)
     }
+  })
+
+  it('tell how far behind consumers of the log are', async () => {
+    const { db } = database
+    await createConsumer(db, { name: 'metered', start: 'beginning', max_lag: '1 hour' })
+    const [event] = await readEvents(db, { consumer: 'metered', max: 1 })
+    await parkEvent(db, 'metered', event?.position ?? '', 'too large')
+    const lines = (await api.get('/metrics')).text.split('\n')
+    expect(lines).toContain('fencepost_consumer_lag{consumer="metered"} 1')
+    expect(lines).toContain('fencepost_consumer_parked{consumer="metered"} 1')
+    expect(lines).toContain('fencepost_consumers_expired 0')
+    expect(
+      lines.some((line) =>
+        /^fencepost_consumer_lag_seconds\{consumer="metered"\} 0\.\d/.test(line),
+      ),
+    ).toBe(true)
+    await moveClock(db, '2 hours')
+    await db.query('select fencepost_private.expire_consumers()')
+    const late = (await api.get('/metrics')).text
+    expect(late).toContain('fencepost_consumers_expired 1\n')
+    expect(late).toMatch(/^fencepost_consumer_lag_seconds\{consumer="metered"\} 7\d\d\d/m)
+    await restoreClock(db)
   })
 
   it('have buckets that only grow, and names that Prometheus takes', async () => {
