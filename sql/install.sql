@@ -176,4 +176,5 @@
 --!include operate/doctor.sql
 --!include operate/doctor_work.sql
 --!include operate/doctor_housekeeping.sql
+--!include operate/doctor_outbox.sql
 --!include operate/doctor_server.sql

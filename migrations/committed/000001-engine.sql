@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:d5cfa2896fb3d81f7867c68c21f2c4cb5f00a348
+--! Hash: sha1:a157d47efcb2df89652e057eff97303d79f8329f
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -11718,6 +11718,7 @@ begin
   from (
     select f.* from doctor_work(v_now) as f
     union all select f.* from doctor_housekeeping(v_now) as f
+    union all select f.* from doctor_outbox(v_now) as f
     union all select f.* from doctor_sessions() as f
     union all select f.* from doctor_server() as f
   ) as d
@@ -11851,6 +11852,41 @@ end
 $$;
 comment on function fencepost_private.doctor_housekeeping(timestamptz) is 'doctor, of housekeeping, partitions and the schema.';
 --! EndIncluded operate/doctor_housekeeping.sql
+--! Included operate/doctor_outbox.sql
+-- doctor, of consumers of the event log. One that has read within ten minutes, or has little to read, is well.
+create function fencepost_private.doctor_outbox(p_now timestamptz)
+returns table (severity text, finding text, why text, remedy text, topic text)
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return query
+  with consumers as materialized (select i.* from fencepost.consumers i)
+  select 'error', format('consumer %s fell behind its max_lag of %s and expired at %s', c.name, c.max_lag, c.expired_at),
+         'It reads nothing any more, and the log is no longer kept for it: events between its position and what is kept may be lost to it.',
+         format('Decide what a gap means, then: select fencepost.seek_consumer(%L, %L); or, if nobody needs it: select fencepost.drop_consumer(%1$L);', c.name, 'beginning'), 'consumer_expired'
+  from consumers c where c.expired_at is not null
+  union all
+  select 'warning', format('nobody reads consumer %s since %s: %s events wait, the oldest for %s s', c.name, c.moved_at, c.lag_events, round(c.lag_seconds)),
+         case when c.max_lag is null then 'The whole log is kept for it, for ever.' else format('The log is kept for it until it is %s behind; then it expires.', c.max_lag) end,
+         format('Start what reads it; or, if nobody needs it: select fencepost.drop_consumer(%L);', c.name), 'consumer_unread'
+  from consumers c where c.expired_at is null and c.reader is null and c.lag_seconds > 600 and c.moved_at < p_now - interval '10 minutes'
+  union all
+  select 'warning', format('consumer %s is read but %s s behind: %s events wait', c.name, round(c.lag_seconds), c.lag_events),
+         'What reads it is slower than events come, or fails at the first of them again and again.',
+         format('Look at the log of %s. Larger batches help, or a narrower filter; an event that always fails can be set aside with fencepost.park_event().', coalesce(c.reader, 'its reader')), 'consumer_slow'
+  from consumers c where c.expired_at is null and c.lag_seconds > 600 and (c.reader is not null or c.moved_at >= p_now - interval '10 minutes')
+  union all
+  select 'warning', format('consumer %s has set %s events aside, the last because: %s', c.name, c.parked, left(l.reason, 200)),
+         'They were not delivered.',
+         format('select * from fencepost.parked_events where consumer = %L; then fencepost.replay_parked(%1$L) or fencepost.discard_parked(%1$L).', c.name), 'parked_events'
+  from consumers c
+  cross join lateral (select p.reason from fencepost.parked_events p where p.consumer = c.name and not p.again order by p.parked_at desc limit 1) as l;
+end
+$$;
+comment on function fencepost_private.doctor_outbox(timestamptz) is 'doctor, of consumers of the event log.';
+--! EndIncluded operate/doctor_outbox.sql
 --! Included operate/doctor_server.sql
 -- doctor, of sessions: who keeps dead rows alive (for longer than p_snapshot), who holds claims open (p_claim).
 create function fencepost_private.doctor_sessions(p_snapshot interval default '5 minutes', p_claim interval default '10 seconds')

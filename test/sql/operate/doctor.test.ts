@@ -10,6 +10,7 @@ import {
   settings,
   started,
 } from '../../support/engine.ts'
+import { createConsumer, publishing, readEvents } from '../../support/outbox.ts'
 import { ownDatabase } from '../../support/server.ts'
 import { Session } from '../../support/sessions.ts'
 import { column, one } from '../../support/sql.ts'
@@ -102,6 +103,45 @@ describe('doctor', () => {
     await moveClock(db(), '11 minutes')
     await db().query(`select fencepost.heartbeat('slow')`)
     expect(await found('slow', type)).toBeDefined()
+    await restoreClock(db())
+  })
+
+  it('names consumers that nobody reads, that are slow, that set events aside, and that expired', async () => {
+    const type = await publishing(db(), freshType())
+    const [idle, busy] = [`idle.${type}`, `busy.${type}`]
+    for (const name of [idle, busy]) await createConsumer(db(), name, { types: [type] })
+    await enqueueBatch(db(), type, 2)
+    expect(await topics()).not.toContain('consumer_unread')
+    await moveClock(db(), '11 minutes')
+    const [first] = await readEvents(db(), busy, 1)
+    expect(await found('consumer_unread', idle)).toMatchObject({
+      severity: 'warning',
+      finding: expect.stringMatching(/: 2 events wait, the oldest for 6\d\d s$/),
+      why: expect.stringContaining('until it is 7 days behind'),
+    })
+    expect(await found('consumer_unread', busy)).toBeUndefined()
+    expect(await found('consumer_slow', busy)).toMatchObject({
+      remedy: expect.stringContaining('the log of reader-1'),
+    })
+    await db().query('select fencepost.park_event($1, $2, $3)', [
+      busy,
+      first?.position,
+      'too large',
+    ])
+    expect(await found('parked_events', busy)).toMatchObject({
+      finding: expect.stringMatching(/1 events aside, the last because: too large$/),
+    })
+    await db().query('select fencepost.discard_parked($1)', [busy])
+    await moveClock(db(), '8 days')
+    await db().query('select fencepost_private.expire_consumers()')
+    const expired = await found('consumer_expired', idle)
+    expect(expired).toMatchObject({ severity: 'error' })
+    await db().query(/select fencepost\.seek_consumer.*?;/.exec(expired?.remedy ?? '')?.[0] ?? '')
+    await db().query('select fencepost.drop_consumer($1)', [busy])
+    const after = await topics()
+    for (const topic of ['consumer_expired', 'parked_events']) expect(after).not.toContain(topic)
+    await db().query(/select fencepost\.drop_consumer.*?;/.exec(expired?.remedy ?? '')?.[0] ?? '')
+    expect((await topics()).filter((topic) => topic.startsWith('consumer'))).toEqual([])
     await restoreClock(db())
   })
 
