@@ -1,5 +1,6 @@
 import * as kafka from '@platformatic/kafka'
 import { expect, type TestContext } from 'vitest'
+import type { Database } from '../../src/database/database.ts'
 import { kafkaSettings } from '../../src/relay/kafka/settings.ts'
 import { TopicTemplate } from '../../src/relay/kafka/topic.ts'
 import { KafkaSink } from '../../src/relay/kafka.ts'
@@ -20,20 +21,31 @@ export interface RelayPlan {
   readonly sink?: Sink
   readonly lease?: number
   readonly stopDeadline?: number
+  /** Default: that of the stage. */
+  readonly db?: Database
 }
 
-/** A database, a mock cluster, and relays between them. */
+/** A database, a mock cluster if it is wanted, and relays between them. */
 export class Stage implements AsyncDisposable {
   readonly database: TestDatabase
-  readonly cluster: MockCluster
+  readonly #cluster: MockCluster | undefined
   /** What relays logged. */
   readonly log: Record<string, unknown>[] = []
   /** Why relays ended that should not have. */
   readonly #ends: unknown[] = []
 
-  private constructor(database: TestDatabase, cluster: MockCluster) {
+  private constructor(database: TestDatabase, cluster?: MockCluster) {
     this.database = database
-    this.cluster = cluster
+    this.#cluster = cluster
+  }
+
+  get cluster(): MockCluster {
+    if (this.#cluster === undefined) throw new Error('this stage has no cluster')
+    return this.#cluster
+  }
+
+  static async withoutCluster(): Promise<Stage> {
+    return new Stage(await testDatabase())
   }
 
   static async open(context: Pick<TestContext, 'skip'>): Promise<Stage> {
@@ -109,7 +121,7 @@ export class Stage implements AsyncDisposable {
   /** Starts a relay; it stops when it is disposed of. */
   relay(plan: RelayPlan): Relay & AsyncDisposable {
     const relay = new Relay({
-      db: this.database.db,
+      db: plan.db ?? this.database.db,
       sink: plan.sink ?? this.sink(plan),
       consumer: plan.consumer,
       log: createLogger({ level: 'debug', destination: { write: (text) => this.#logged(text) } }),
@@ -127,7 +139,7 @@ export class Stage implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.cluster[Symbol.asyncDispose]()
+    await this.#cluster?.[Symbol.asyncDispose]()
     await this.database.drop()
   }
 }

@@ -51,12 +51,13 @@ interface ClientError extends Error {
 
 /** What a failure of the client means, and why, in the broker's words where it has answered. */
 export function verdictOf(error: unknown): Verdict & { readonly reason: string } {
-  const judged = [...leaves(error as ClientError)].map((each) => ({ each, verdict: judge(each) }))
+  const failure: ClientError = error instanceof Error ? error : new Error(String(error))
+  const judged = [...leaves(failure)].map((each) => ({ each, verdict: judge(each) }))
   const telling =
     judged.find(({ verdict }) => verdict.final) ??
     judged.find(({ verdict }) => verdict.about !== 'none') ??
     judged[0]
-  if (telling === undefined) return { ...NONE, reason: String(error) }
+  if (telling === undefined) return { ...NONE, reason: failure.message }
   const { message, apiId } = telling.each
   return { ...telling.verdict, reason: apiId === undefined ? message : `${apiId}: ${message}` }
 }
