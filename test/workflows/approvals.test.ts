@@ -1,17 +1,13 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { json } from '../../src/database/database.ts'
 import { moveClock, restoreClock } from '../support/clock.ts'
 import { claim, places } from '../support/engine.ts'
 import { begin, expectSound, type Run, settleDue } from '../support/runs.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { column, one, refused } from '../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
 afterEach(async () => {
   await expectSound(db())
   await restoreClock(db())

@@ -1,17 +1,13 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { bury, claim, complete, fail } from '../support/engine.ts'
 import { begin, expectSound, publish } from '../support/runs.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { one, refused } from '../support/sql.ts'
 import { saga, Undoing } from './undoing.ts'
 
-let database: TestDatabase
-let undoing: Undoing
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+let undoing: Undoing
 beforeEach(() => {
   undoing = new Undoing(db())
 })

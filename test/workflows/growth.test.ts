@@ -1,24 +1,22 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { expectSound, publish, Run, start, type TaskSpec, typeOf } from '../support/runs.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { Session } from '../support/sessions.ts'
 import { column, one } from '../support/sql.ts'
 
 // What a task costs does not depend on how many others its run has, nor on how many runs there are. Costs are counted,
 // so the machine's moods do not matter.
 
-let database: TestDatabase
+const database = ownDatabase()
+const db = () => database.db
 let worker: Session
 let id: number
-const db = () => database.db
 beforeAll(async () => {
-  database = await testDatabase()
   worker = await Session.open(database.url)
   id = await one<number>(db(), `select fencepost.register_worker('counted')`)
 })
 afterAll(async () => {
   await worker[Symbol.asyncDispose]()
-  await database.drop()
 })
 afterEach(() => expectSound(db()))
 

@@ -2,24 +2,22 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { moveClock, restoreClock } from '../support/clock.ts'
 import { type Claimed, complete } from '../support/engine.ts'
 import { begin, expectSound, publish, type Run, settleDue, start } from '../support/runs.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { Session } from '../support/sessions.ts'
 import { one } from '../support/sql.ts'
 
 // Two sessions, stepped through the moments in which one could miss what the other does.
 
-let database: TestDatabase
+const database = ownDatabase()
+const db = () => database.db
 let first: Session
 let second: Session
-const db = () => database.db
 beforeAll(async () => {
-  database = await testDatabase()
   first = await Session.open(database.url)
   second = await Session.open(database.url)
 })
 afterAll(async () => {
   for (const session of [first, second]) await session[Symbol.asyncDispose]()
-  await database.drop()
 })
 afterEach(async () => {
   await expectSound(db())

@@ -1,17 +1,16 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import type { Queryable } from '../../src/database/database.ts'
 import { begin, expectSound, publish, type Run } from '../support/runs.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { column, one } from '../support/sql.ts'
 
 // A check that never finds anything proves nothing: each invariant is broken here, in a transaction that is rolled back.
 
-let database: TestDatabase
+const database = ownDatabase()
+const db = () => database.db
 let run: Run
 let inner: Run
-const db = () => database.db
 beforeAll(async () => {
-  database = await testDatabase()
   const workflow = await publish(db(), { x: {}, y: { after: ['x'] } })
   run = await begin(
     db(),
@@ -35,7 +34,6 @@ beforeAll(async () => {
   await run.complete('m')
   await one(db(), 'select fencepost.request_approval($1)', [(await run.task('gated')).id])
 })
-afterAll(() => database.drop())
 
 /** What the check finds after some statements, which are taken back. */
 async function found(...statements: string[]): Promise<string[]> {

@@ -1,19 +1,15 @@
 import path from 'node:path'
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
+import { afterEach, expect, it } from 'vitest'
 import { Child, type Saying } from '../support/child.ts'
 import { freshType } from '../support/engine.ts'
 import { expectSound, publishRaw, start, type TaskSpec } from '../support/runs.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 
 // What a worker holds does not grow with the runs that it works on: after ten thousand items it has what it had after a
 // hundred, and in between the system gave it no more than a little.
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
 afterEach(() => expectSound(db()))
 
 /** What it may hold more, in bytes: a kilobyte an item would be seen. */

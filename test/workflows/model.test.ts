@@ -1,17 +1,13 @@
 import fc from 'fast-check'
-import { afterAll, afterEach, beforeAll, it } from 'vitest'
+import { afterEach, it } from 'vitest'
 import { freezeClock, restoreClock } from '../support/clock.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { commands } from './commands.ts'
 
 // Random commands, against the database and against the model: after each, both say the same of every task and run,
 // and nothing that must always be true is broken.
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = ownDatabase()
 afterEach(() => restoreClock(database.db))
 
 it('runs do what the model says', async () => {

@@ -1,16 +1,12 @@
 import path from 'node:path'
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
+import { afterEach, expect, it } from 'vitest'
 import { Child, type Saying } from '../support/child.ts'
 import { expectSound, publish, start, typeOf } from '../support/runs.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { column } from '../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
 afterEach(() => expectSound(db()))
 
 interface Said extends Saying {

@@ -1,23 +1,21 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { expectSound, publish, start, typeOf } from '../support/runs.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { Session } from '../support/sessions.ts'
 import { one } from '../support/sql.ts'
 
 // Plans are kept by sessions that live long, and the tables grow meanwhile.
 
-let database: TestDatabase
+const database = ownDatabase()
+const db = () => database.db
 let worker: Session
 let id: number
-const db = () => database.db
 beforeAll(async () => {
-  database = await testDatabase()
   worker = await Session.open(database.url)
   id = await one<number>(db(), `select fencepost.register_worker('steady')`)
 })
 afterAll(async () => {
   await worker[Symbol.asyncDispose]()
-  await database.drop()
 })
 
 /** The pages that a statement touches. */

@@ -1,16 +1,12 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { begin, drain, expectSound, type Run, type TaskSpec } from '../support/runs.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 
 // The join rule: a task becomes ready when all its parents have ended well (completed or skipped), and is skipped itself
 // if its `when` is false or if it has parents and all of them were skipped.
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
 afterEach(() => expectSound(db()))
 
 const never = { when: '$.input.never == true' }

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { expectSound, publish, settleDue, start, typeOf } from '../support/runs.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { Session } from '../support/sessions.ts'
 import { column, one } from '../support/sql.ts'
 
@@ -11,16 +11,14 @@ interface Job {
   readonly token: number
 }
 
-let database: TestDatabase
-let sessions: Session[]
+const database = ownDatabase()
 const db = () => database.db
+let sessions: Session[]
 beforeAll(async () => {
-  database = await testDatabase()
   sessions = await Promise.all(Array.from({ length: 8 }, () => Session.open(database.url)))
 })
 afterAll(async () => {
   for (const session of sessions) await session[Symbol.asyncDispose]()
-  await database.drop()
 })
 afterEach(() => expectSound(db()))
 
