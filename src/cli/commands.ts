@@ -1,4 +1,5 @@
 import type { Command } from './command.ts'
+import { fleetCommands } from './fleet-commands.ts'
 import { workflowCommands } from './workflow-commands.ts'
 
 /** A command's name, what it does in a line, and the command itself, loaded when it is called. */
@@ -62,6 +63,7 @@ export const commands: readonly CommandEntry[] = [
     summary: 'Give a dead letter up',
     load: async () => (await dlq()).dlqDiscard,
   },
+  ...fleetCommands,
   ...workflowCommands,
   {
     name: 'relay kafka',
