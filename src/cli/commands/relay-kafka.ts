@@ -1,5 +1,4 @@
-import { hostname } from 'node:os'
-import { connect } from '../../database/database.ts'
+import { connect, type Queryable } from '../../database/database.ts'
 import * as engine from '../../database/engine.ts'
 import { milliseconds } from '../../definitions/duration.ts'
 import { FencepostError } from '../../errors.ts'
@@ -54,35 +53,32 @@ ${settings}`,
   async run(invocation) {
     const { terminal } = invocation
     const consumer = needed(invocation, 'consumer')
-    const sinkOptions = {
+    const kafka = {
       brokers: brokersOf(needed(invocation, 'brokers')),
       clientId: clientIdOf(invocation.text('client-id') ?? `fencepost-${consumer}`),
       topics: new TopicTemplate(invocation.text('topic') ?? 'fencepost.{kind}'),
       settings: kafkaSettings(invocation.texts('config'), terminal.env),
     }
-    const log = createLogger({ destination: terminal }).child({ consumer })
-    const sink = new KafkaSink(await loadClient(), sinkOptions)
-    await using db = connect({
-      url: databaseUrl(invocation),
-      max: 2,
-      applicationName: `fencepost relay ${hostname()}`.slice(0, 63),
-      onRebuild: (error) => log.warn({ error }, 'a connection to the database failed'),
-    })
-    const isNew = await ensureConsumer(db, consumer, invocation.text('from'))
-    const relay = new Relay({
-      db,
-      sink,
-      consumer,
-      log,
-      max: atLeastOne('--max', invocation.number('max') ?? 500),
+    const pace = {
+      max: batchOf(invocation.number('max') ?? 500),
       lease: milliseconds(invocation.text('lease') ?? '30s'),
       poll: milliseconds(invocation.text('poll') ?? '1s'),
       stopDeadline: milliseconds(invocation.text('stop-deadline') ?? '10s'),
+    }
+    const sink = new KafkaSink(await loadClient(), kafka)
+    const log = createLogger({ destination: terminal }).child({ consumer })
+    await using db = connect({
+      url: databaseUrl(invocation),
+      max: 2,
+      applicationName: 'fencepost relay kafka',
+      onRebuild: (error) => log.warn({ error }, 'a connection to the database failed'),
     })
-    log.info({ brokers: sinkOptions.brokers, new: isNew }, 'the relay to Kafka begins')
+    const isNew = await ensureConsumer(db, consumer, invocation.text('from'))
+    const relay = new Relay({ db, sink, consumer, log, ...pace })
+    log.info({ brokers: kafka.brokers, new: isNew }, 'the relay to Kafka begins')
     const running = relay.run()
     const signal = await Promise.race([terminal.untilAsked(), running])
-    if (signal !== undefined) log.info({ signal }, 'the relay stops')
+    log.info({ signal }, 'the relay stops')
     await relay.stop()
     await running
     return undefined
@@ -108,14 +104,14 @@ function clientIdOf(text: string): string {
   throw new UsageError('--client-id must be a word', `received ${JSON.stringify(text)}`)
 }
 
-function atLeastOne(what: string, value: number): number {
-  if (value >= 1 && value <= 10_000) return value
-  throw new UsageError(`${what} must be from 1 to 10000`, `received ${value}`)
+function batchOf(max: number): number {
+  if (max >= 1 && max <= 10_000) return max
+  throw new UsageError('--max must be from 1 to 10000', `received ${max}`)
 }
 
 /** True when it was made. One that exists stays as it is, whatever its filter. */
 async function ensureConsumer(
-  db: Parameters<typeof engine.createConsumer>[0],
+  db: Queryable,
   name: string,
   start: string | undefined,
 ): Promise<boolean> {
@@ -132,7 +128,8 @@ async function loadClient(): Promise<KafkaClient> {
   try {
     return await import('@platformatic/kafka')
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code !== 'ERR_MODULE_NOT_FOUND' || !message.includes("'@platformatic/kafka'")) throw error
     const range = Number(process.versions.node.split('.')[0]) < 22 ? '1' : '2'
     throw new UsageError(
       'fencepost relay kafka needs the package @platformatic/kafka, which is not installed',
