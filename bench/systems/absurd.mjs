@@ -37,8 +37,8 @@ export const absurd = {
     durable:
       'a run stays in the process that claimed it; each checkpoint is a commit of its own, and after a crash the run goes on behind the last one',
     settings: {
-      linear: { concurrency: 100, pool: 20 },
-      fan: { concurrency: 1, pool: 20 },
+      linear: { concurrency: 500, pool: 20 },
+      fan: { concurrency: 1, pool: 5 },
     },
     candidates: {
       linear: [10, 20, 40].flatMap((pool) =>

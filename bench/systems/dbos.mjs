@@ -24,7 +24,7 @@ export const dbos = {
     durable:
       'a run stays in the process that took it; the result of each step is a commit of its own, and after a crash the run goes on behind the last one',
     settings: {
-      linear: { startedBy: 'worker', inFlight: 100, pool: 20 },
+      linear: { startedBy: 'worker', inFlight: 500, pool: 20 },
       fan: { startedBy: 'worker', inFlight: 1, pool: 20 },
     },
     candidates: {

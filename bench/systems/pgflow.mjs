@@ -65,8 +65,8 @@ export const pgflow = {
     durable:
       'each step is a message of its own, which any worker may take; its result, the move of the run and the next message are one commit',
     settings: {
-      linear: { pool: 20, batch: 100 },
-      fan: { pool: 20, batch: 100 },
+      linear: { pool: 10, batch: 100 },
+      fan: { pool: 5, batch: 100 },
     },
     candidates: {
       linear: [10, 20, 40].flatMap((pool) => [20, 100, 500].map((batch) => ({ pool, batch }))),
