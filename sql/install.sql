@@ -33,6 +33,7 @@
 --!include tables/dead_letter.sql
 --!include tables/event.sql
 --!include tables/outbox.sql
+--!include tables/webhook.sql
 --!include tables/depth.sql
 --!include tables/housekeeping.sql
 --!include tables/outcome.sql
@@ -118,6 +119,7 @@
 --!include workflows/check_task_invariants.sql
 
 -- The event log as outbox: ticks, consumers, parked events
+--!include outbox/webhooks/webhook_words.sql
 --!include outbox/position.sql
 --!include outbox/tick.sql
 --!include outbox/unread.sql
@@ -131,6 +133,12 @@
 --!include outbox/park_event.sql
 --!include outbox/replay_parked.sql
 --!include outbox/prune_outbox.sql
+--!include outbox/webhooks/create_webhook.sql
+--!include outbox/webhooks/configure_webhook.sql
+--!include outbox/webhooks/rotate_webhook_secret.sql
+--!include outbox/webhooks/drop_webhook.sql
+--!include outbox/webhooks/relay_webhooks.sql
+--!include outbox/webhooks/webhook_delivery.sql
 
 -- What people read
 --!include views/leases.sql
@@ -147,6 +155,7 @@
 
 -- Operating: counters, housekeeping, settings, answers to "why"
 --!include operate/depth.sql
+--!include views/webhooks.sql
 --!include operate/ensure_partitions.sql
 --!include operate/fold_depth.sql
 --!include operate/fold_outcomes.sql

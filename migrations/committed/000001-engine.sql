@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:a157d47efcb2df89652e057eff97303d79f8329f
+--! Hash: sha1:5925e0c65b8ab6f9b52f3145fc0036af97fdc24b
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -23,7 +23,8 @@ create type fencepost_private.event_kind as enum (
   'run.started', 'run.completed', 'run.failed', 'run.cancelled', 'run.paused', 'run.resumed', 'run.compensated',
   'task.skipped', 'signal.received', 'schedule.fired', 'consumer.expired', 'approval.requested', 'approval.decided',
   'worker.registered', 'worker.lost', 'worker.stopped', 'worker.draining',
-  'operator.type_configured', 'operator.type_paused', 'operator.type_resumed', 'operator.restored', 'run.migrated', 'operator.workflow_configured');
+  'operator.type_configured', 'operator.type_paused', 'operator.type_resumed', 'operator.restored', 'run.migrated', 'operator.workflow_configured',
+  'operator.webhook_changed');
 comment on type fencepost_private.event_kind is 'What happened, in the event log. A kind is never renamed; new ones are added at the end.';
 
 create type fencepost_private.attempt_outcome as enum (
@@ -724,7 +725,8 @@ create table fencepost_private.consumer (
   max_lag     interval constraint consumer_max_lag_positive check (max_lag > '0'),
   created_at  timestamptz not null,
   expired_at  timestamptz,
-  pruned_seq  bigint not null default 0
+  pruned_seq  bigint not null default 0,
+  deliveries  boolean not null default true
 ) with (fillfactor = 50);
 comment on table fencepost_private.consumer is 'An independent reader of the event log.';
 comment on column fencepost_private.consumer.consumer_id is 'Internal number.';
@@ -736,6 +738,7 @@ comment on column fencepost_private.consumer.max_lag is 'How old its oldest unre
 comment on column fencepost_private.consumer.created_at is 'When it was created.';
 comment on column fencepost_private.consumer.expired_at is 'Since when it is beyond max_lag; until it is moved with seek_consumer.';
 comment on column fencepost_private.consumer.pruned_seq is 'Older rows of consumer_state have been removed up to here.';
+comment on column fencepost_private.consumer.deliveries is 'False for webhooks: they get no events of jobs that deliver to webhooks, since each would make another.';
 
 -- Where each consumer stands: a register, the row with the highest seq holds. Two sessions cannot write the same seq.
 create table fencepost_private.consumer_state (
@@ -782,6 +785,41 @@ comment on column fencepost_private.parked_event.times is 'How often it was set 
 comment on column fencepost_private.parked_event.parked_at is 'When it last was.';
 comment on column fencepost_private.parked_event.again is 'True when it is to be delivered again.';
 --! EndIncluded tables/outbox.sql
+--! Included tables/webhook.sql
+-- Endpoints that get events by HTTP. Each has a consumer (webhook:NAME) and a type of job (fencepost.webhook.NAME) of its
+-- own: where it stands in the log, whether it is paused and how often it is tried are theirs, and stored nowhere else.
+create table fencepost_private.webhook (
+  webhook_id int generated always as identity primary key,
+  name       text not null constraint webhook_name_unique unique
+             constraint webhook_name_well_formed check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,99}$'),
+  url        text not null,
+  created_at timestamptz not null,
+  updated_at timestamptz not null,
+  error      text,
+  error_at   timestamptz
+) with (fillfactor = 50);
+comment on table fencepost_private.webhook is 'Endpoints that get events by HTTP.';
+comment on column fencepost_private.webhook.webhook_id is 'Internal number, never used twice: with the id of an event it makes the id of a message.';
+comment on column fencepost_private.webhook.name is 'Its name.';
+comment on column fencepost_private.webhook.url is 'Where messages go.';
+comment on column fencepost_private.webhook.created_at is 'When it was created.';
+comment on column fencepost_private.webhook.updated_at is 'When its URL, filter or secret last changed.';
+comment on column fencepost_private.webhook.error is 'Why its events could not be made deliveries at the last try; null when they were.';
+comment on column fencepost_private.webhook.error_at is 'Since when.';
+
+create table fencepost_private.webhook_secret (
+  webhook_id int not null,
+  secret     text not null,
+  created_at timestamptz not null,
+  expires_at timestamptz,
+  constraint webhook_secret_pkey primary key (webhook_id, secret)
+);
+comment on table fencepost_private.webhook_secret is 'The secrets that messages are signed with. They are needed as they are, so they are stored so: no view shows them.';
+comment on column fencepost_private.webhook_secret.webhook_id is 'The webhook.';
+comment on column fencepost_private.webhook_secret.secret is 'whsec_ and base64.';
+comment on column fencepost_private.webhook_secret.created_at is 'When it was made.';
+comment on column fencepost_private.webhook_secret.expires_at is 'Until when it signs; null for the present one.';
+--! EndIncluded tables/webhook.sql
 --! Included tables/depth.sql
 -- How many jobs stand where, by type, without ever counting them. Each transaction that moves jobs appends what it
 -- changed (depth_delta); maintain() folds deltas into a base that knows which snapshot it saw (depth_base). The sum
@@ -887,7 +925,8 @@ insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) 
   (20, 'prune_consumers',   'prune_consumers()',   '1 minute',   false),
   (21, 'prune_ticks',       'prune_ticks()',       '10 minutes', false),
   (22, 'settle_due_rest',   'settle_due_runs(500)', '1 minute',  false),
-  (23, 'retire_runs',       'retire_runs()',       '0',          false);
+  (23, 'retire_runs',       'retire_runs()',       '0',          false),
+  (24, 'serve_webhooks',    'serve_webhooks(500)', '0',          false);
 
 create table fencepost_private.partition_fate (
   partition  text primary key,
@@ -5455,7 +5494,7 @@ comment on function fencepost_private.start_tasks(bigint[], timestamptz) is 'Sta
 create function fencepost_private.payloads_at_once(p_last fencepost_private.due_task[])
 returns int
 language sql stable
-return least(500, greatest(1, coalesce(nullif(cardinality(p_last), 0) * 4e6 / pg_column_size(p_last), 20)))::int;
+return least(500, greatest(1, coalesce(nullif(cardinality(p_last), 0) * 4e6 / pg_column_size(p_last), 100)))::int;
 comment on function fencepost_private.payloads_at_once(fencepost_private.due_task[]) is 'How many payloads to build next, by the size of the last ones.';
 
 -- A text as a time, or null when it is none.
@@ -7715,6 +7754,100 @@ comment on function fencepost_private.check_maps(bigint) is 'check_run_invariant
 --! EndIncluded workflows/check_task_invariants.sql
 
 -- The event log as outbox: ticks, consumers, parked events
+--! Included outbox/webhooks/webhook_words.sql
+-- What the functions of webhooks share: names, checks, secrets.
+
+create function fencepost_private.webhook_consumer(p_name text) returns text
+language sql immutable
+return 'webhook:' || p_name;
+comment on function fencepost_private.webhook_consumer(text) is 'The name of the consumer of a webhook.';
+
+create function fencepost_private.webhook_type(p_name text) returns text
+language sql immutable
+return 'fencepost.webhook.' || p_name;
+comment on function fencepost_private.webhook_type(text) is 'The type of the jobs that deliver to a webhook.';
+
+-- Errors: JE002.
+create function fencepost_private.find_webhook(p_name text)
+returns fencepost_private.webhook
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_webhook webhook;
+begin
+  select w.* into v_webhook from webhook w where w.name = p_name for no key update;
+  if not found then
+    perform raise_error('JE002', format('webhook %s does not exist', coalesce(quote_literal(left(p_name, 250)), 'null')), format('received name = %s', coalesce(left(p_name, 250), 'null')),
+      coalesce(did_you_mean(p_name, array(select w.name from webhook w)), 'Make it with fencepost.create_webhook().'));
+  end if;
+  return v_webhook;
+end
+$$;
+comment on function fencepost_private.find_webhook(text) is 'The webhook of a name, its row locked. Raises JE002.';
+
+-- ASCII, without credentials (lists show URLs), fragment or backslash, so that every parser reads the same host in it.
+-- Where the host leads is checked when it is connected to. Errors: JE003.
+create function fencepost_private.check_webhook_url(p_url text)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_url is null or length(p_url) > 2000
+     or p_url !~* '^https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?([/?][!-~]*)?$' or p_url ~ '[\\#]' then
+    perform raise_error('JE003', 'a webhook needs a URL such as https://example.com/hooks', format('received url = %s', coalesce(quote_literal(left(p_url, 100)), 'null')),
+      'Give https:// and a host, at most 2000 characters of ASCII, without user, password and fragment.');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_webhook_url(text) is 'Raises JE003 for what is no URL of an endpoint.';
+
+-- The secret that was given, checked; a new one of 32 random bytes when there is none. Errors: JE003, without telling it.
+create function fencepost_private.webhook_secret_of(p_secret text)
+returns text
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_bytes int;
+begin
+  if p_secret is null then
+    return 'whsec_' || encode(sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'base64');
+  end if;
+  begin
+    v_bytes := case when p_secret ~ '^whsec_[A-Za-z0-9+/]+={0,2}$' then length(decode(substr(p_secret, 7), 'base64')) end;
+  exception
+    when invalid_parameter_value then
+      v_bytes := null;
+  end;
+  if v_bytes is null or v_bytes not between 24 and 64 then
+    perform raise_error('JE003', 'a secret is whsec_ and the base64 of 24 to 64 random bytes', format('received a text of %s characters', length(p_secret)), 'Leave it out to have one made.');
+  end if;
+  return p_secret;
+end
+$$;
+comment on function fencepost_private.webhook_secret_of(text) is 'A secret, checked, or a new one. Raises JE003.';
+
+create function fencepost_private.tell_webhook(p_name text, p_change text, p_data jsonb default '{}')
+returns void
+language sql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+  insert into event (xid, at, tenant, kind, actor, data)
+  values (xid(), fencepost_private.now(), current_tenant(), 'operator.webhook_changed', actor(), jsonb_build_object('webhook', p_name, 'change', p_change) || p_data)
+$$;
+comment on function fencepost_private.tell_webhook(text, text, jsonb) is 'Writes the event of a change of a webhook.';
+
+create function fencepost_private.utc_text(p_time timestamptz) returns text
+language sql stable
+return to_char(p_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
+comment on function fencepost_private.utc_text(timestamptz) is 'A time as ISO 8601 in UTC.';
+--! EndIncluded outbox/webhooks/webhook_words.sql
 --! Included outbox/position.sql
 -- Positions as texts. Readers treat them as opaque; a person sees in `7431.2` the tick below transaction 7431 with two
 -- in flight, in `7431.2-7440.0-981` the event 981 of the batch from there to the tick 7440.0, and in `…~12` the token of
@@ -7902,11 +8035,12 @@ comment on function fencepost_private.kept_position(fencepost_private.log_positi
 --! EndIncluded outbox/tick.sql
 --! Included outbox/unread.sql
 -- Which events a reader gets.
-create type fencepost_private.event_filter as (kinds fencepost_private.event_kind[], lanes int[], tenant text);
-comment on type fencepost_private.event_filter is 'Which events a reader gets; a null narrows nothing.';
+create type fencepost_private.event_filter as (kinds fencepost_private.event_kind[], lanes int[], tenant text, without int[]);
+comment on type fencepost_private.event_filter is 'Which events a reader gets: of these kinds, lanes and tenant, and not of the lanes in without; a null narrows nothing.';
 
--- A filter from the words of people, with stars and types resolved as they are now.
-create function fencepost_private.event_filter_of(p_kinds text[], p_types text[], p_tenant text)
+-- A filter from the words of people, with stars and types resolved as they are now. Without deliveries it holds back
+-- the events of all jobs that deliver to webhooks.
+create function fencepost_private.event_filter_of(p_kinds text[], p_types text[], p_tenant text, p_deliveries boolean default true)
 returns fencepost_private.event_filter
 language sql
 stable
@@ -7917,9 +8051,10 @@ as $$
       select k from unnest(enum_range(null::event_kind)) as k
       where exists (select from unnest(p_kinds) as w where w = k::text or right(w, 1) = '*' and starts_with(k::text, left(w, -1)))) end,
     case when p_types is not null then array(select l.lane_id from job_type t join lane l on l.type_id = t.type_id where t.type = any (p_types)) end,
-    p_tenant)::event_filter
+    p_tenant,
+    case when not p_deliveries then array(select l.lane_id from job_type t join lane l on l.type_id = t.type_id where starts_with(t.type, webhook_type(''))) end)::event_filter
 $$;
-comment on function fencepost_private.event_filter_of(text[], text[], text) is 'A filter of events from kinds (with stars), types and a tenant.';
+comment on function fencepost_private.event_filter_of(text[], text[], text, boolean) is 'A filter of events from kinds (with stars), types and a tenant.';
 
 -- Errors: JE003 for a kind that does not exist, or a type that cannot.
 create function fencepost_private.check_event_filter(p_kinds text[], p_types text[])
@@ -8045,6 +8180,7 @@ declare
   v_kinds event_kind[] := (p_filter).kinds;
   v_lanes int[] := (p_filter).lanes;
   v_of    text := (p_filter).tenant;
+  v_not   int[] := (p_filter).without;
   v_late  bigint[] := array(select x from unnest(p_base_xip) as x where not x = any (p_next_xip));
   v_bound bigint;
 begin
@@ -8055,6 +8191,7 @@ begin
         select e.id from event e
         where e.xid >= v_from and e.xid < v_upto and not e.xid = any (p_next_xip) and e.id > v_after
           and (v_kinds is null or e.kind = any (v_kinds)) and (v_lanes is null or e.lane_id = any (v_lanes)) and (v_of is null or e.tenant = v_of)
+          and (v_not is null or (e.lane_id = any (v_not)) is not true)
         order by e.xid, e.id limit 2 * p_max) as f
       order by f.id offset p_max - 1 limit 1);
   end if;
@@ -8069,11 +8206,13 @@ begin
       select e, e.id from event e
       where e.xid >= v_from and e.xid < v_upto and not e.xid = any (p_next_xip) and e.id > v_after and e.id <= v_bound
         and (v_kinds is null or e.kind = any (v_kinds)) and (v_lanes is null or e.lane_id = any (v_lanes)) and (v_of is null or e.tenant = v_of)
+        and (v_not is null or (e.lane_id = any (v_not)) is not true)
       union all
       select l.e, l.id from unnest(v_late) as i(x) cross join lateral (
         select e, e.id from event e
         where e.xid = i.x and e.id > v_after and e.id <= v_bound
           and (v_kinds is null or e.kind = any (v_kinds)) and (v_lanes is null or e.lane_id = any (v_lanes)) and (v_of is null or e.tenant = v_of)
+          and (v_not is null or (e.lane_id = any (v_not)) is not true)
         order by e.id limit p_max) as l
     ) as o
     order by o.id
@@ -8094,6 +8233,8 @@ language sql
 stable
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 set jit = off
 as $$
   select e.place, row(e.id, e.kind, e.at, e.tenant, t.type, e.job_id, e.run_id, e.task_id, f.name, e.attempt, e.outcome, w.name, e.ready_at, e.started_at, e.actor, shown(e.data))::told_event
@@ -8399,7 +8540,7 @@ begin
 
   perform tick('100 milliseconds');
   v_state.position := kept_position(v_state.position);
-  v_read := unread(v_state.position, read_events.max, event_filter_of(v_consumer.kinds, v_consumer.types, v_consumer.tenant));
+  v_read := unread(v_state.position, read_events.max, event_filter_of(v_consumer.kinds, v_consumer.types, v_consumer.tenant, v_consumer.deliveries));
   if cardinality(v_read.events) > 0 then
     v_state.sent := v_read.positions[cardinality(v_read.positions)];
     v_state.after_sent := v_read.reached;
@@ -8674,7 +8815,7 @@ begin
     where p.consumer_id = v_consumer.consumer_id and p.event_id = v_given.parked_id;
   else
     select (t.told).* into v_event
-    from unread(row((v_given.place).px, (v_given.place).pflight, (v_given.place).tx, (v_given.place).tflight, (v_given.place).last_id - 1), 1, row(null, null, null)) as u
+    from unread(row((v_given.place).px, (v_given.place).pflight, (v_given.place).tx, (v_given.place).tflight, (v_given.place).last_id - 1), 1, row(null, null, null, null)) as u
     cross join lateral told(u.events) as t
     where (t.told).id = (v_given.place).last_id;
     insert into parked_event as p (consumer_id, event_id, event, reason, parked_at)
@@ -8866,6 +9007,325 @@ end
 $$;
 comment on function fencepost_private.is_unread(bigint, bigint) is 'Whether a consumer that has not expired has still to read events of this range.';
 --! EndIncluded outbox/prune_outbox.sql
+--! Included outbox/webhooks/create_webhook.sql
+-- Makes an endpoint that gets events by HTTP: each event is one job of the type fencepost.webhook.NAME, which is tried,
+-- dead-lettered and replayed like any other. Returns the secret that its messages are signed with: it is shown this once.
+--
+-- `filter`, `start` and `max_lag` are those of create_consumer(): its consumer is webhook:NAME. Without kinds it gets
+-- all, but never events of jobs that deliver to webhooks. `secret` is whsec_ and base64 of 24 to 64 bytes; one is made
+-- when it is left out.
+--
+-- A message is tried 12 times over about two days (waits of 5 s, 20 s, 80 s … 12 h), each 20 s at most, ten at once:
+-- see configure_webhook().
+-- Locks: none that anything else waits for. Errors: JE003; JE004 when there is one of this name.
+create function fencepost.create_webhook(name text, url text, filter jsonb default '{}', secret text default null, start text default 'now', max_lag interval default '7 days')
+returns text
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_now    timestamptz := fencepost_private.now();
+  v_secret text := webhook_secret_of(create_webhook.secret);
+  v_type   text := webhook_type(create_webhook.name);
+  v_id     int;
+begin
+  if create_webhook.name is null or create_webhook.name !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,99}$' then
+    perform raise_error('JE003', 'a webhook needs a name such as billing', format('received name = %s', coalesce(quote_literal(left(create_webhook.name, 250)), 'null')),
+      'Use 1 to 100 letters, digits and any of _ . : / - and start with a letter, digit or underscore.');
+  end if;
+  perform check_webhook_url(create_webhook.url);
+  insert into webhook as w (name, url, created_at, updated_at) values (create_webhook.name, create_webhook.url, v_now, v_now)
+  on conflict on constraint webhook_name_unique do nothing
+  returning w.webhook_id into v_id;
+  if v_id is null or not fencepost.create_consumer(webhook_consumer(create_webhook.name), create_webhook.filter, create_webhook.start, create_webhook.max_lag) then
+    perform raise_error('JE004', format('webhook %L exists', create_webhook.name), format('received name = %s; it or its consumer %s is there', create_webhook.name, webhook_consumer(create_webhook.name)),
+      'Change it with configure_webhook(), or drop_webhook() it first.');
+  end if;
+  update consumer c set deliveries = false where c.name = webhook_consumer(create_webhook.name);
+  insert into webhook_secret (webhook_id, secret, created_at) values (v_id, v_secret, v_now);
+
+  perform fencepost.configure_type(v_type, max_attempts => 12, timeout => '20 seconds', max_running => 10,
+    backoff_base => '5 seconds', backoff_factor => 4, backoff_cap => '12 hours', backoff_jitter => 0.2);
+  perform ensure_lane(v_type, 5);
+  perform set_paused(v_type, false, null);
+  perform tell_webhook(create_webhook.name, 'created', jsonb_build_object('url', create_webhook.url, 'filter', create_webhook.filter));
+  return v_secret;
+end
+$$;
+comment on function fencepost.create_webhook(text, text, jsonb, text, text, interval)
+  is 'Makes an endpoint that gets events by HTTP, and returns the secret of its signatures, this once. Raises JE003, JE004.';
+--! EndIncluded outbox/webhooks/create_webhook.sql
+--! Included outbox/webhooks/configure_webhook.sql
+-- Changes a webhook; null leaves a setting as it is.
+--   url, filter    where messages go; which events (see create_consumer). Deliveries that wait go to the new URL
+--   paused         true: nothing is sent; events wait in the log, as long as max_lag of its consumer allows
+--   reason         why it is paused
+--   max_attempts, timeout, max_running, backoff_base, backoff_cap
+--                  those of its type of job; timeout from 1 second to 5 minutes, max_running from 1 to 1000
+-- What else is a setting of a type is set with configure_type('fencepost.webhook.NAME', …).
+-- Locks: the rows of the webhook and its type. Errors: JE002; JE003, naming the setting.
+create function fencepost.configure_webhook(
+  name text, url text default null, filter jsonb default null, paused boolean default null, reason text default null,
+  max_attempts int default null, timeout interval default null, max_running int default null,
+  backoff_base interval default null, backoff_cap interval default null)
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_webhook webhook := find_webhook(configure_webhook.name);
+  v_type    text := webhook_type(v_webhook.name);
+  v_filter  record;
+begin
+  if configure_webhook.timeout not between interval '1 second' and interval '5 minutes' then
+    perform raise_error('JE003', 'timeout must be from 1 second to 5 minutes', format('received timeout = %s', configure_webhook.timeout), 'An endpoint that needs longer should answer first and work then.');
+  end if;
+  if configure_webhook.max_running not between 1 and 1000 then
+    perform raise_error('JE003', 'max_running must be from 1 to 1000', format('received max_running = %s', configure_webhook.max_running), 'It says how many messages are on their way to the endpoint at once.');
+  end if;
+
+  if configure_webhook.url is not null then
+    perform check_webhook_url(configure_webhook.url);
+    update webhook w set url = configure_webhook.url, updated_at = fencepost_private.now() where w.webhook_id = v_webhook.webhook_id and w.url <> configure_webhook.url;
+  end if;
+  if configure_webhook.filter is not null then
+    select p.kinds, p.types, p.tenant into v_filter from parsed_consumer_filter(configure_webhook.filter) as p;
+    update consumer c set kinds = v_filter.kinds, types = v_filter.types, tenant = v_filter.tenant where c.name = webhook_consumer(v_webhook.name);
+    update webhook w set updated_at = fencepost_private.now() where w.webhook_id = v_webhook.webhook_id;
+  end if;
+  if configure_webhook.url <> v_webhook.url or configure_webhook.filter is not null then
+    perform tell_webhook(v_webhook.name, 'configured', jsonb_strip_nulls(jsonb_build_object('url', nullif(configure_webhook.url, v_webhook.url), 'filter', configure_webhook.filter)));
+  end if;
+
+  perform fencepost.configure_type(v_type, max_attempts => configure_webhook.max_attempts, timeout => configure_webhook.timeout, max_running => configure_webhook.max_running,
+    backoff_base => configure_webhook.backoff_base, backoff_cap => configure_webhook.backoff_cap);
+  if configure_webhook.paused is not null then
+    perform set_paused(v_type, configure_webhook.paused, configure_webhook.reason);
+  end if;
+end
+$$;
+comment on function fencepost.configure_webhook(text, text, jsonb, boolean, text, int, interval, int, interval, interval)
+  is 'Changes the URL, filter or settings of a webhook, pauses it or lets it go on; null leaves a setting as it is. Raises JE002, JE003.';
+--! EndIncluded outbox/webhooks/configure_webhook.sql
+--! Included outbox/webhooks/rotate_webhook_secret.sql
+-- Gives a webhook a new secret and returns it: it is shown this once. Messages carry signatures by the new and by all
+-- older ones until `keep_old` has passed, so that the receiver may change over in between; 0 ends the old ones at once.
+-- Locks: the row of the webhook. Errors: JE002; JE003; JE004 when it is one that it has already.
+create function fencepost.rotate_webhook_secret(name text, keep_old interval default '1 day', secret text default null)
+returns text
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_now     timestamptz := fencepost_private.now();
+  v_webhook webhook := find_webhook(rotate_webhook_secret.name);
+  v_secret  text := webhook_secret_of(rotate_webhook_secret.secret);
+begin
+  if rotate_webhook_secret.keep_old is null or rotate_webhook_secret.keep_old not between interval '0' and interval '1 year' then
+    perform raise_error('JE003', 'keep_old must be from 0 to 1 year', format('received keep_old = %s', coalesce(rotate_webhook_secret.keep_old::text, 'null')), 'Give the time that the receiver needs to change over.');
+  end if;
+  if exists (select from webhook_secret s where s.webhook_id = v_webhook.webhook_id and s.secret = v_secret) then
+    perform raise_error('JE004', format('webhook %L has that secret already', v_webhook.name), 'received the same secret again', 'Leave it out to have one made.');
+  end if;
+  delete from webhook_secret s where s.webhook_id = v_webhook.webhook_id and s.expires_at <= v_now;
+  update webhook_secret s set expires_at = least(s.expires_at, v_now + rotate_webhook_secret.keep_old) where s.webhook_id = v_webhook.webhook_id;
+  insert into webhook_secret (webhook_id, secret, created_at) values (v_webhook.webhook_id, v_secret, v_now);
+  update webhook w set updated_at = v_now where w.webhook_id = v_webhook.webhook_id;
+  perform tell_webhook(v_webhook.name, 'secret_rotated', jsonb_build_object('keep_old', rotate_webhook_secret.keep_old));
+  return v_secret;
+end
+$$;
+comment on function fencepost.rotate_webhook_secret(text, interval, text)
+  is 'Gives a webhook a new secret and returns it, this once; old ones sign too until keep_old has passed. Raises JE002, JE003, JE004.';
+--! EndIncluded outbox/webhooks/rotate_webhook_secret.sql
+--! Included outbox/webhooks/drop_webhook.sql
+-- Removes a webhook with its secrets and its consumer, and cancels the deliveries that wait; those on their way are told
+-- to stop. Its dead letters and the history of its deliveries stay. Returns whether there was one.
+-- Locks: the row of the webhook, its consumer, the places of its jobs, until commit. Errors: JE001 when a session reads its consumer.
+create function fencepost.drop_webhook(name text)
+returns boolean
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_id    int;
+  v_lanes int[] := array(select l.lane_id from job_type t join lane l on l.type_id = t.type_id where t.type = webhook_type(drop_webhook.name));
+begin
+  select w.webhook_id into v_id from webhook w where w.name = drop_webhook.name for update;
+  if not found then
+    return false;
+  end if;
+  perform fencepost.drop_consumer(webhook_consumer(drop_webhook.name));
+  perform cancel_jobs(array(
+    select r.id from ready r where r.lane_id = any (v_lanes)
+    union all select d.id from delayed d where d.lane_id = any (v_lanes)
+    union all select l.id from lease l where l.lane_id = any (v_lanes)), 'its webhook was removed', fencepost_private.now());
+  delete from webhook_secret s where s.webhook_id = v_id;
+  delete from webhook w where w.webhook_id = v_id;
+  perform tell_webhook(drop_webhook.name, 'dropped');
+  return true;
+end
+$$;
+comment on function fencepost.drop_webhook(text) is 'Removes a webhook with its secrets and consumer, and cancels its deliveries; false when there was none. Raises JE001.';
+--! EndIncluded outbox/webhooks/drop_webhook.sql
+--! Included outbox/webhooks/relay_webhooks.sql
+-- Makes jobs of events: for each webhook that is not paused it reads the next events of its consumer, at most `max`,
+-- enqueues a delivery for each and acknowledges them, in one transaction: exactly once, whatever crashes. A step of
+-- maintain(), so that it happens wherever a worker runs; the relay calls it, too, to be quicker.
+--
+-- Of one webhook at most max_pending deliveries wait (10,000 unless its type says otherwise): behind a dead endpoint
+-- events stay in the log. A webhook that cannot be served is noted in `webhooks`, and stops no other.
+-- Returns how many events were taken. Locks: consumers, tried. Errors: JE003.
+create function fencepost.relay_webhooks(max int default 1000)
+returns bigint
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  perform check_read(relay_webhooks.max);
+  return serve_webhooks(relay_webhooks.max);
+end
+$$;
+comment on function fencepost.relay_webhooks(int) is 'Makes deliveries of the next events of each webhook, exactly once; returns how many events were taken. Raises JE003.';
+
+create function fencepost_private.serve_webhooks(p_max int default 500)
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_now   timestamptz := fencepost_private.now();
+  v       record;
+  v_error text;
+  v_taken bigint := 0;
+begin
+  for v in
+    select w, w.error, t.type_id, t.max_pending
+    from webhook w join job_type t on t.type = webhook_type(w.name)
+    where t.accept and not t.paused
+    order by w.webhook_id
+  loop
+    v_error := null;
+    begin
+      v_taken := v_taken + serve_webhook(v.w, least(p_max, coalesce(v.max_pending, 10000) - pending(v.type_id))::int);
+    exception
+      when others then
+        v_error := format('%s: %s', sqlstate, sqlerrm);
+    end;
+    if v_error is distinct from v.error then
+      update webhook w set error = v_error, error_at = case when v_error is not null then v_now end where w.webhook_id = (v.w).webhook_id;
+    end if;
+  end loop;
+  delete from webhook_secret s where s.expires_at <= v_now;
+  return v_taken;
+end
+$$;
+comment on function fencepost_private.serve_webhooks(int) is 'A step of maintain(): makes deliveries of the next events of each webhook. Returns how many events were taken.';
+
+-- The same for one webhook. An event whose delivery is there already is passed over: its consumer may have been moved back.
+-- Limits of the type were looked at by the caller; a large event is delivered as it is.
+create function fencepost_private.serve_webhook(p_webhook fencepost_private.webhook, p_max int)
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_lane  record;
+  v_jobs  new_job[];
+  v_taken bigint;
+  v_last  text;
+begin
+  if p_max < 1 then
+    return 0;
+  end if;
+  select l.lane_id, l.type_id into v_lane from ensure_lane(webhook_type(p_webhook.name), 5) as l;
+  with told as materialized (
+    select r.*, p_webhook.webhook_id || '-' || r.id as key, row_number() over () as place
+    from fencepost.read_events(webhook_consumer(p_webhook.name), p_max, 'relay_webhooks') as r
+  ), wanted as (
+    select t.* from told t
+    where not exists (select from idempotency_key k where k.tenant = t.tenant and k.type_id = v_lane.type_id and k.key = t.key)
+    order by t.place
+  )
+  select count(*), (array_agg(t.position order by t.place desc))[1],
+         (select array_agg(
+            row(nextval('job_id_seq'), w.place, v_lane.type_id, v_lane.lane_id, w.tenant, jsonb_build_object('webhook', p_webhook.name, 'message', webhook_message(
+                  row(w.id, w.kind, w.at, w.tenant, w.type, w.job_id, w.run_id, w.task_id, w.workflow, w.attempt, w.outcome, w.worker, w.ready_at, w.started_at, w.actor, w.data)::told_event)),
+                null, w.key, null, null, null, null, null, null)::new_job)
+          from wanted w)
+    into v_taken, v_last, v_jobs
+  from told t;
+  if v_taken = 0 then
+    return 0;
+  end if;
+  if v_jobs is not null then
+    perform enqueue_rows(v_jobs, fencepost_private.now(), p_trusted => true);
+  end if;
+  perform fencepost.ack_events(webhook_consumer(p_webhook.name), v_last);
+  return v_taken;
+end
+$$;
+comment on function fencepost_private.serve_webhook(fencepost_private.webhook, int) is 'Makes deliveries of the next events of a webhook. Returns how many events were taken.';
+
+-- An event as the body of a message, in the form of Standard Webhooks; times in UTC.
+create function fencepost_private.webhook_message(p_event fencepost_private.told_event)
+returns jsonb
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+  select jsonb_build_object('type', (p_event).kind, 'timestamp', utc_text((p_event).at), 'data',
+    to_jsonb(p_event) || jsonb_build_object('at', utc_text((p_event).at), 'ready_at', utc_text((p_event).ready_at), 'started_at', utc_text((p_event).started_at)))
+$$;
+comment on function fencepost_private.webhook_message(fencepost_private.told_event) is 'An event as the body of a message.';
+--! EndIncluded outbox/webhooks/relay_webhooks.sql
+--! Included outbox/webhooks/webhook_delivery.sql
+-- What an attempt needs to deliver: where to, the body as it is to be sent, the id of the message (the same at each
+-- attempt), and the secrets to sign with, newest first. Only whoever holds the lease of the delivery gets it.
+-- Locks: none. Errors: JE001 (stale token); JE002 when the job is no delivery, or its webhook was removed.
+create function fencepost.webhook_delivery(job_id bigint, token int)
+returns table (url text, message_id text, body text, secrets text[])
+language plpgsql
+stable
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_job job;
+begin
+  if not exists (select from lease l where l.id = webhook_delivery.job_id and l.token = webhook_delivery.token) then
+    perform raise_lease_lost(webhook_delivery.job_id, webhook_delivery.token);
+  end if;
+  select j.* into v_job from job j where j.id = webhook_delivery.job_id;
+  return query
+    select w.url, coalesce(v_job.idempotency_key, v_job.id::text), (v_job.payload -> 'message')::text,
+           array(select s.secret from webhook_secret s
+                 where s.webhook_id = w.webhook_id and (s.expires_at is null or s.expires_at > fencepost_private.now())
+                 order by s.expires_at desc nulls first, s.created_at desc)
+    from webhook w join job_type t on t.type = webhook_type(w.name) join lane l on l.type_id = t.type_id
+    where l.lane_id = v_job.lane_id and v_job.payload ? 'message';
+  if not found then
+    perform raise_error('JE002', format('the webhook of job %s does not exist', webhook_delivery.job_id), format('received job_id = %s', webhook_delivery.job_id),
+      'It was removed, or the job is no delivery of an event: discard it.');
+  end if;
+end
+$$;
+comment on function fencepost.webhook_delivery(bigint, int) is 'Where a delivery goes, its body, and the secrets to sign it with, for who holds its lease. Raises JE001, JE002.';
+revoke execute on function fencepost.webhook_delivery(bigint, int) from public;
+--! EndIncluded outbox/webhooks/webhook_delivery.sql
 
 -- What people read
 --! Included views/leases.sql
@@ -9479,6 +9939,47 @@ end
 $$;
 comment on function fencepost_private.pending(int) is 'How many jobs of a type wait (ready, delayed or parked), exact in this snapshot, from counters.';
 --! EndIncluded operate/depth.sql
+--! Included views/webhooks.sql
+-- Endpoints that get events by HTTP: their settings, and how they stand. Secrets are never shown.
+create view fencepost.webhooks as
+select w.name, w.url, c.kinds, c.types, c.tenant, coalesce(t.paused, false) as paused, p.reason as paused_reason,
+       t.max_attempts, t.timeout, t.max_running, t.backoff_base, t.backoff_cap,
+       fencepost_private.pending(t.type_id) as waiting,
+       (select count(*) from fencepost_private.dead_letter d join fencepost_private.lane l on l.lane_id = d.lane_id where l.type_id = t.type_id) as dead_letters,
+       fencepost_private.unread_count(s.position) as lag_events,
+       (select max(o.expires_at) from fencepost_private.webhook_secret o where o.webhook_id = w.webhook_id and o.expires_at > fencepost_private.now()) as old_secret_until,
+       w.error, w.error_at, fencepost_private.webhook_consumer(w.name) as consumer, fencepost_private.webhook_type(w.name) as type,
+       w.created_at, w.updated_at
+from fencepost_private.webhook w
+left join fencepost_private.job_type t on t.type = fencepost_private.webhook_type(w.name)
+left join fencepost_private.type_pause p on p.type_id = t.type_id
+left join fencepost_private.consumer c on c.name = fencepost_private.webhook_consumer(w.name)
+left join lateral (select n.* from fencepost_private.newest_state(c.consumer_id) as n offset 0) as s on true;
+
+comment on view fencepost.webhooks is 'Endpoints that get events by HTTP, and how they stand.';
+comment on column fencepost.webhooks.name is 'Its name.';
+comment on column fencepost.webhooks.url is 'Where messages go.';
+comment on column fencepost.webhooks.kinds is 'Kinds of events that it gets; null is all.';
+comment on column fencepost.webhooks.types is 'Types of jobs whose events it gets; null is all.';
+comment on column fencepost.webhooks.tenant is 'The tenant whose events it gets; null is all.';
+comment on column fencepost.webhooks.paused is 'True: nothing is sent, events wait in the log.';
+comment on column fencepost.webhooks.paused_reason is 'Why it was paused.';
+comment on column fencepost.webhooks.max_attempts is 'How often a message is tried before it is dead-lettered.';
+comment on column fencepost.webhooks.timeout is 'How long one attempt may take.';
+comment on column fencepost.webhooks.max_running is 'How many messages are on their way at once.';
+comment on column fencepost.webhooks.backoff_base is 'Wait before the second attempt.';
+comment on column fencepost.webhooks.backoff_cap is 'The longest wait between attempts.';
+comment on column fencepost.webhooks.waiting is 'Deliveries that wait for their first or next attempt.';
+comment on column fencepost.webhooks.dead_letters is 'Messages that were given up; replay() tries them again.';
+comment on column fencepost.webhooks.lag_events is 'Events in the log that are no deliveries yet, of all kinds; counted to 100,000.';
+comment on column fencepost.webhooks.old_secret_until is 'Until when messages are signed with an old secret, too; null when there is none.';
+comment on column fencepost.webhooks.error is 'Why events could not be made deliveries at the last try; null when they were.';
+comment on column fencepost.webhooks.error_at is 'Since when.';
+comment on column fencepost.webhooks.consumer is 'Its consumer of the event log.';
+comment on column fencepost.webhooks.type is 'The type of its deliveries.';
+comment on column fencepost.webhooks.created_at is 'When it was created.';
+comment on column fencepost.webhooks.updated_at is 'When its URL, filter or secret last changed.';
+--! EndIncluded views/webhooks.sql
 --! Included operate/ensure_partitions.sql
 -- Partitions of job and event, by ranges of id: made ahead of need, dropped whole when all in them is old.
 --

@@ -6,7 +6,8 @@ create type fencepost_private.event_kind as enum (
   'run.started', 'run.completed', 'run.failed', 'run.cancelled', 'run.paused', 'run.resumed', 'run.compensated',
   'task.skipped', 'signal.received', 'schedule.fired', 'consumer.expired', 'approval.requested', 'approval.decided',
   'worker.registered', 'worker.lost', 'worker.stopped', 'worker.draining',
-  'operator.type_configured', 'operator.type_paused', 'operator.type_resumed', 'operator.restored', 'run.migrated', 'operator.workflow_configured');
+  'operator.type_configured', 'operator.type_paused', 'operator.type_resumed', 'operator.restored', 'run.migrated', 'operator.workflow_configured',
+  'operator.webhook_changed');
 comment on type fencepost_private.event_kind is 'What happened, in the event log. A kind is never renamed; new ones are added at the end.';
 
 create type fencepost_private.attempt_outcome as enum (

@@ -34,7 +34,7 @@ begin
     where p.consumer_id = v_consumer.consumer_id and p.event_id = v_given.parked_id;
   else
     select (t.told).* into v_event
-    from unread(row((v_given.place).px, (v_given.place).pflight, (v_given.place).tx, (v_given.place).tflight, (v_given.place).last_id - 1), 1, row(null, null, null)) as u
+    from unread(row((v_given.place).px, (v_given.place).pflight, (v_given.place).tx, (v_given.place).tflight, (v_given.place).last_id - 1), 1, row(null, null, null, null)) as u
     cross join lateral told(u.events) as t
     where (t.told).id = (v_given.place).last_id;
     insert into parked_event as p (consumer_id, event_id, event, reason, parked_at)

@@ -56,7 +56,7 @@ begin
 
   perform tick('100 milliseconds');
   v_state.position := kept_position(v_state.position);
-  v_read := unread(v_state.position, read_events.max, event_filter_of(v_consumer.kinds, v_consumer.types, v_consumer.tenant));
+  v_read := unread(v_state.position, read_events.max, event_filter_of(v_consumer.kinds, v_consumer.types, v_consumer.tenant, v_consumer.deliveries));
   if cardinality(v_read.events) > 0 then
     v_state.sent := v_read.positions[cardinality(v_read.positions)];
     v_state.after_sent := v_read.reached;

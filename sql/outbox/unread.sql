@@ -1,9 +1,10 @@
 -- Which events a reader gets.
-create type fencepost_private.event_filter as (kinds fencepost_private.event_kind[], lanes int[], tenant text);
-comment on type fencepost_private.event_filter is 'Which events a reader gets; a null narrows nothing.';
+create type fencepost_private.event_filter as (kinds fencepost_private.event_kind[], lanes int[], tenant text, without int[]);
+comment on type fencepost_private.event_filter is 'Which events a reader gets: of these kinds, lanes and tenant, and not of the lanes in without; a null narrows nothing.';
 
--- A filter from the words of people, with stars and types resolved as they are now.
-create function fencepost_private.event_filter_of(p_kinds text[], p_types text[], p_tenant text)
+-- A filter from the words of people, with stars and types resolved as they are now. Without deliveries it holds back
+-- the events of all jobs that deliver to webhooks.
+create function fencepost_private.event_filter_of(p_kinds text[], p_types text[], p_tenant text, p_deliveries boolean default true)
 returns fencepost_private.event_filter
 language sql
 stable
@@ -14,9 +15,10 @@ as $$
       select k from unnest(enum_range(null::event_kind)) as k
       where exists (select from unnest(p_kinds) as w where w = k::text or right(w, 1) = '*' and starts_with(k::text, left(w, -1)))) end,
     case when p_types is not null then array(select l.lane_id from job_type t join lane l on l.type_id = t.type_id where t.type = any (p_types)) end,
-    p_tenant)::event_filter
+    p_tenant,
+    case when not p_deliveries then array(select l.lane_id from job_type t join lane l on l.type_id = t.type_id where starts_with(t.type, webhook_type(''))) end)::event_filter
 $$;
-comment on function fencepost_private.event_filter_of(text[], text[], text) is 'A filter of events from kinds (with stars), types and a tenant.';
+comment on function fencepost_private.event_filter_of(text[], text[], text, boolean) is 'A filter of events from kinds (with stars), types and a tenant.';
 
 -- Errors: JE003 for a kind that does not exist, or a type that cannot.
 create function fencepost_private.check_event_filter(p_kinds text[], p_types text[])
@@ -142,6 +144,7 @@ declare
   v_kinds event_kind[] := (p_filter).kinds;
   v_lanes int[] := (p_filter).lanes;
   v_of    text := (p_filter).tenant;
+  v_not   int[] := (p_filter).without;
   v_late  bigint[] := array(select x from unnest(p_base_xip) as x where not x = any (p_next_xip));
   v_bound bigint;
 begin
@@ -152,6 +155,7 @@ begin
         select e.id from event e
         where e.xid >= v_from and e.xid < v_upto and not e.xid = any (p_next_xip) and e.id > v_after
           and (v_kinds is null or e.kind = any (v_kinds)) and (v_lanes is null or e.lane_id = any (v_lanes)) and (v_of is null or e.tenant = v_of)
+          and (v_not is null or (e.lane_id = any (v_not)) is not true)
         order by e.xid, e.id limit 2 * p_max) as f
       order by f.id offset p_max - 1 limit 1);
   end if;
@@ -166,11 +170,13 @@ begin
       select e, e.id from event e
       where e.xid >= v_from and e.xid < v_upto and not e.xid = any (p_next_xip) and e.id > v_after and e.id <= v_bound
         and (v_kinds is null or e.kind = any (v_kinds)) and (v_lanes is null or e.lane_id = any (v_lanes)) and (v_of is null or e.tenant = v_of)
+        and (v_not is null or (e.lane_id = any (v_not)) is not true)
       union all
       select l.e, l.id from unnest(v_late) as i(x) cross join lateral (
         select e, e.id from event e
         where e.xid = i.x and e.id > v_after and e.id <= v_bound
           and (v_kinds is null or e.kind = any (v_kinds)) and (v_lanes is null or e.lane_id = any (v_lanes)) and (v_of is null or e.tenant = v_of)
+          and (v_not is null or (e.lane_id = any (v_not)) is not true)
         order by e.id limit p_max) as l
     ) as o
     order by o.id
@@ -191,6 +197,8 @@ language sql
 stable
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 set jit = off
 as $$
   select e.place, row(e.id, e.kind, e.at, e.tenant, t.type, e.job_id, e.run_id, e.task_id, f.name, e.attempt, e.outcome, w.name, e.ready_at, e.started_at, e.actor, shown(e.data))::told_event

@@ -28,7 +28,8 @@ create table fencepost_private.consumer (
   max_lag     interval constraint consumer_max_lag_positive check (max_lag > '0'),
   created_at  timestamptz not null,
   expired_at  timestamptz,
-  pruned_seq  bigint not null default 0
+  pruned_seq  bigint not null default 0,
+  deliveries  boolean not null default true
 ) with (fillfactor = 50);
 comment on table fencepost_private.consumer is 'An independent reader of the event log.';
 comment on column fencepost_private.consumer.consumer_id is 'Internal number.';
@@ -40,6 +41,7 @@ comment on column fencepost_private.consumer.max_lag is 'How old its oldest unre
 comment on column fencepost_private.consumer.created_at is 'When it was created.';
 comment on column fencepost_private.consumer.expired_at is 'Since when it is beyond max_lag; until it is moved with seek_consumer.';
 comment on column fencepost_private.consumer.pruned_seq is 'Older rows of consumer_state have been removed up to here.';
+comment on column fencepost_private.consumer.deliveries is 'False for webhooks: they get no events of jobs that deliver to webhooks, since each would make another.';
 
 -- Where each consumer stands: a register, the row with the highest seq holds. Two sessions cannot write the same seq.
 create table fencepost_private.consumer_state (

@@ -1,5 +1,6 @@
 import type { Command } from './command.ts'
 import { fleetCommands } from './fleet-commands.ts'
+import { webhookCommands } from './webhook-commands.ts'
 import { workflowCommands } from './workflow-commands.ts'
 
 /** A command's name, what it does in a line, and the command itself, loaded when it is called. */
@@ -70,6 +71,7 @@ export const commands: readonly CommandEntry[] = [
     summary: 'Publish the events of a consumer to Kafka',
     load: async () => (await import('./commands/relay-kafka.ts')).relayKafka,
   },
+  ...webhookCommands,
   {
     name: 'stats',
     summary: 'How each type stands; a live table in a terminal',

@@ -131,6 +131,25 @@ export const signatures = {
   event_position: ['at'],
   replay_parked: ['consumer', 'event_ids'],
   discard_parked: ['consumer', 'event_ids'],
+
+  // webhooks
+  create_webhook: ['name', 'url', 'filter', 'secret', 'start', 'max_lag'],
+  configure_webhook: [
+    'name',
+    'url',
+    'filter',
+    'paused',
+    'reason',
+    'max_attempts',
+    'timeout',
+    'max_running',
+    'backoff_base',
+    'backoff_cap',
+  ],
+  rotate_webhook_secret: ['name', 'keep_old', 'secret'],
+  drop_webhook: ['name'],
+  relay_webhooks: ['max'],
+  webhook_delivery: ['job_id', 'token'],
 } as const satisfies Record<string, readonly string[]>
 
 /** A function of the schema `fencepost`. */

@@ -1,0 +1,67 @@
+import type { Database } from '../../database/database.ts'
+import * as engine from '../../database/engine.ts'
+import { defineJob, type JobDefinition } from '../../definitions/define-job.ts'
+import { FencepostError } from '../../errors.ts'
+import { asRefusal } from '../../refusal.ts'
+import { version } from '../../version.ts'
+import type { JobContext } from '../../worker/context.ts'
+import { PermanentError } from '../../worker/failure.ts'
+import { post } from './post.ts'
+import { signedHeaders } from './signature.ts'
+import { judge } from './verdict.ts'
+
+/** How deliveries are made. */
+export interface DeliveryOptions {
+  readonly db: Database
+  /** Whether endpoints may have private addresses, and no TLS. */
+  readonly allowPrivate: boolean
+}
+
+const PREFIX = 'fencepost.webhook.'
+
+/** The jobs of one type, `fencepost.webhook.NAME`: each delivers one event. */
+export function deliveryJob(type: string, options: DeliveryOptions): JobDefinition {
+  return defineJob({ type, run: (_payload, context) => deliver(context, options) })
+}
+
+/** One attempt. Where it goes and what it is signed with is asked anew each time, and kept nowhere. */
+async function deliver(
+  context: JobContext,
+  { db, allowPrivate }: DeliveryOptions,
+): Promise<{ readonly status: number }> {
+  const { url, message_id: id, body, secrets } = await deliveryOf(db, context)
+  const answer = await post({
+    url,
+    headers: {
+      'content-type': 'application/json',
+      'user-agent': `Fencepost/${version}`,
+      ...signedHeaders({ id, body }, secrets, new Date()),
+    },
+    body,
+    allowPrivate,
+    signal: context.signal,
+  })
+  if (judge(answer, new Date()) === 'gone') {
+    await engine.configureWebhook(db, context.type.slice(PREFIX.length), {
+      paused: true,
+      reason: 'the endpoint answered 410 Gone',
+    })
+    throw new Error('the endpoint answered 410 Gone: its webhook was paused')
+  }
+  return { status: answer.status }
+}
+
+async function deliveryOf(
+  db: Database,
+  { jobId, token }: JobContext,
+): Promise<engine.WebhookDelivery> {
+  try {
+    return await engine.webhookDelivery(db, jobId, token)
+  } catch (error) {
+    const refusal = asRefusal(error)
+    if (refusal instanceof FencepostError && refusal.code === 'JE002') {
+      throw new PermanentError(refusal.message, { cause: refusal })
+    }
+    throw refusal
+  }
+}

@@ -1,0 +1,102 @@
+import { lookup as resolve } from 'node:dns'
+import { type IncomingMessage, request as requestHttp } from 'node:http'
+import { request as requestHttps } from 'node:https'
+import { isIP, type LookupFunction } from 'node:net'
+import { isPublicAddress } from './address.ts'
+
+/** A request as it is sent. */
+export interface Post {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+  /** Private addresses, and HTTP without TLS. */
+  readonly allowPrivate: boolean
+  readonly signal: AbortSignal
+}
+
+/** What the endpoint answered. */
+export interface Answer {
+  readonly status: number
+  readonly retryAfter: string | undefined
+  /** The beginning of the body, for people. */
+  readonly excerpt: string
+}
+
+/** The endpoint is none that we would talk to. */
+export class ForbiddenEndpointError extends Error {
+  override readonly name = 'ForbiddenEndpointError'
+}
+
+/** The most of an answer that is read, in bytes. */
+const MOST = 2048
+
+/**
+ * Sends one POST and reads the beginning of the answer. Follows no redirects, uses no proxy, and connects to no
+ * address but those that were judged: what a name leads to is looked up and judged for this connection.
+ *
+ * @throws ForbiddenEndpointError, and whatever connections fail with
+ */
+export async function post({ url, headers, body, allowPrivate, signal }: Post): Promise<Answer> {
+  const target = new URL(url)
+  if (!allowPrivate) refusePrivate(target)
+  const request = target.protocol === 'https:' ? requestHttps : requestHttp
+  return new Promise((resolve, reject) => {
+    const sent = request(target, {
+      method: 'POST',
+      headers: { ...headers, 'content-length': String(Buffer.byteLength(body)) },
+      agent: false,
+      signal,
+      ...(allowPrivate ? {} : { lookup: lookupPublic }),
+    })
+    sent.on('error', reject)
+    sent.on('response', (response) => {
+      const { statusCode: status = 0, headers: told } = response
+      void beginning(response).then((excerpt) => {
+        sent.destroy()
+        resolve({ status, retryAfter: told['retry-after'], excerpt })
+      })
+    })
+    sent.end(body)
+  })
+}
+
+/** Judges what needs no lookup. The URL parser has made one form of all spellings of IPv4, as `0x7f.1`. */
+function refusePrivate({ protocol, hostname }: URL): void {
+  if (protocol !== 'https:') {
+    throw new ForbiddenEndpointError('the endpoint has no TLS, and --allow-private was not given')
+  }
+  const host = hostname.replace(/^\[|\]$/g, '')
+  if (isIP(host) !== 0 && !isPublicAddress(host)) throw forbidden(host)
+}
+
+/** Looks a name up as connections do, and leaves out what is not public. */
+const lookupPublic: LookupFunction = (hostname, options, callback) => {
+  resolve(hostname, { ...options, all: true }, (error, addresses) => {
+    if (error !== null) return callback(error, '', 0)
+    const found = addresses.filter(({ address }) => isPublicAddress(address))
+    const [first] = found
+    if (first === undefined) callback(forbidden(hostname), '', 0)
+    else if (options.all) callback(null, found)
+    else callback(null, first.address, first.family)
+  })
+}
+
+function forbidden(host: string): ForbiddenEndpointError {
+  return new ForbiddenEndpointError(
+    `${host} is not a public address, and --allow-private was not given`,
+  )
+}
+
+/** What comes of the body until it is enough or breaks off: the status was told before, and is what counts. */
+async function beginning(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  let length = 0
+  try {
+    for await (const chunk of response) {
+      chunks.push(chunk as Buffer)
+      length += (chunk as Buffer).length
+      if (length >= MOST) break
+    }
+  } catch {}
+  return Buffer.concat(chunks).subarray(0, MOST).toString()
+}

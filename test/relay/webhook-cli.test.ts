@@ -1,0 +1,86 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { cli, type Surroundings } from '../cli/cli.ts'
+import { enqueue, freshType } from '../support/engine.ts'
+import { publishing } from '../support/outbox.ts'
+import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { Endpoint } from './endpoint.ts'
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await testDatabase()
+})
+afterAll(() => database.drop())
+
+const run = (args: readonly string[], surroundings: Surroundings = {}) =>
+  cli(args, { ...surroundings, env: { DATABASE_URL: database.url } })
+
+it('makes, shows, changes, rotates, serves and removes a webhook', async () => {
+  await using endpoint = await Endpoint.open()
+  const type = await publishing(database.db, freshType())
+  const made = await run(['webhook', 'create', 'billing', endpoint.url, '--type', type])
+  expect(made).toMatchObject({ code: 0, out: expect.stringMatching(/^whsec_\S+\n$/) })
+
+  let stop = (_: string) => {}
+  const asked = new Promise<string>((resolve) => {
+    stop = resolve
+  })
+  const relay = run(['relay', 'webhook', '--allow-private', '--poll', '100ms'], { asked })
+  await enqueue(database.db, type)
+  await expect.poll(() => endpoint.hits.length).toBe(1)
+  stop('SIGTERM')
+  const { code, out } = await relay
+  expect(code).toBe(0)
+  expect(out).toContain('"outcome":"completed"')
+
+  await run([
+    'webhook',
+    'configure',
+    'billing',
+    '--pause',
+    '--reason',
+    'they move',
+    '--max-attempts',
+    '3',
+  ])
+  const list = await run(['webhook', 'list'])
+  expect(list.out).toMatch(/^billing +http:\/\/127/m)
+  expect(list.out).not.toContain('whsec_')
+  const shown = await run(['webhook', 'list', 'billing', '--json'])
+  expect(JSON.parse(shown.out)).toMatchObject({
+    paused: true,
+    paused_reason: 'they move',
+    max_attempts: 3,
+    types: [type],
+  })
+  await run(['webhook', 'configure', 'billing', '--resume', '--no-filter', '--timeout', '5s'])
+  const after = await run(['webhook', 'list', 'billing', '--json'])
+  expect(JSON.parse(after.out)).toMatchObject({ paused: false, types: null, timeout: '00:00:05' })
+
+  const given = `whsec_${Buffer.alloc(24, 7).toString('base64')}`
+  const rotated = await run(
+    ['webhook', 'rotate', 'billing', '--secret', '-', '--keep-old', '1h', '--json'],
+    {
+      stdin: `${given}\n`,
+    },
+  )
+  expect(JSON.parse(rotated.out)).toEqual({ name: 'billing', secret: given })
+  expect(await run(['webhook', 'drop', 'billing'])).toMatchObject({
+    code: 0,
+    out: 'billing is removed\n',
+  })
+  expect((await run(['webhook', 'drop', 'billing'])).out).toBe('there was no webhook billing\n')
+  expect((await run(['webhook', 'list'])).out).toBe('No webhooks.\n')
+})
+
+it.each([
+  [['webhook', 'list', 'nobody'], 2, 'there is no webhook nobody'],
+  [['webhook', 'configure', 'x', '--pause', '--resume'], 2, 'not both'],
+  [['webhook', 'configure', 'x', '--no-filter', '--kind', 'run.*'], 2, 'not both'],
+  [['relay', 'webhook', '--concurrency', '0'], 2, 'from 1 to 10000'],
+  [['webhook', 'rotate', 'nobody'], 1, 'does not exist'],
+  [['webhook', 'create', 'x', 'nowhere'], 1, 'needs a URL'],
+])('%j is refused', async (args, code, message) => {
+  const outcome = await run(args)
+  expect(outcome.code).toBe(code)
+  expect(outcome.err).toContain(message)
+})

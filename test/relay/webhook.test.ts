@@ -1,0 +1,323 @@
+import { randomBytes } from 'node:crypto'
+import { Webhook } from 'standardwebhooks'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { connect, json } from '../../src/database/database.ts'
+import { WebhookRelay } from '../../src/relay/webhook.ts'
+import { createLogger } from '../../src/telemetry/logger.ts'
+import type { AttemptReport } from '../../src/worker/report.ts'
+import { moveClock, restoreClock } from '../support/clock.ts'
+import { enqueue, freshType, violations } from '../support/engine.ts'
+import { publishing } from '../support/outbox.ts'
+import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { column, one } from '../support/sql.ts'
+import { Endpoint, type Hit } from './endpoint.ts'
+
+let database: TestDatabase
+const db = () => database.db
+beforeAll(async () => {
+  database = await testDatabase()
+})
+afterAll(() => database.drop())
+afterEach(async () => {
+  await restoreClock(db())
+  expect(await violations(db())).toEqual([])
+})
+
+/** What relays logged, and what they told of attempts. */
+let logged = ''
+let attempts: AttemptReport[] = []
+
+/** A relay that allows loopback, until it is disposed of. */
+function relaying({
+  allowPrivate = true,
+  concurrency,
+}: {
+  allowPrivate?: boolean
+  concurrency?: number
+} = {}) {
+  logged = ''
+  attempts = []
+  const relayDb = connect({ url: database.url, max: 4, applicationName: 'webhook relay' })
+  const relay = new WebhookRelay({
+    db: relayDb,
+    url: database.url,
+    log: createLogger({ destination: { write: (text) => (logged += text) } }),
+    concurrency,
+    allowPrivate,
+    poll: 100,
+    stopDeadline: 1000,
+    onAttempt: (report) => attempts.push(report),
+  })
+  const running = relay.run()
+  running.catch(() => {}) // who expects its end asks for it
+  return {
+    running,
+    async [Symbol.asyncDispose]() {
+      await relay.stop()
+      await relayDb.close()
+    },
+  }
+}
+
+interface Made {
+  readonly name: string
+  readonly secret: string
+  /** Makes one event for it. */
+  tell(): Promise<void>
+  configure(change: string): Promise<void>
+}
+
+/** A webhook for the events of a type of its own. */
+async function webhook(url: string): Promise<Made> {
+  const name = `hook.${randomBytes(5).toString('hex')}`
+  const type = await publishing(db(), freshType())
+  const secret = await one<string>(db(), 'select fencepost.create_webhook($1, $2, $3)', [
+    name,
+    url,
+    json({ types: [type] }),
+  ])
+  return {
+    name,
+    secret,
+    tell: async () => void (await enqueue(db(), type)),
+    configure: (change) => one(db(), `select fencepost.configure_webhook($1, ${change})`, [name]),
+  }
+}
+
+const seen = (name: string, what: string) =>
+  one(db(), `select ${what} from fencepost.webhooks where name = $1`, [name])
+
+/** Throws unless the signature holds, by the library that receivers use. */
+const verified = (secret: string, { body, headers }: Hit) =>
+  new Webhook(secret).verify(body, headers as Record<string, string>)
+
+const idOf = ({ headers }: Hit) => headers['webhook-id']
+const ended = (name: string) => attempts.filter(({ type }) => type.endsWith(name))
+
+describe('a delivery', () => {
+  it('is one signed POST of the event', async () => {
+    await using endpoint = await Endpoint.open()
+    await using _ = relaying()
+    const made = await webhook(`${endpoint.url}?for=us`)
+    await made.tell()
+    await expect.poll(() => endpoint.hits.length).toBe(1)
+    const [hit] = endpoint.hits as [Hit]
+    expect(verified(made.secret, hit)).toMatchObject({
+      type: 'job.enqueued',
+      timestamp: expect.stringMatching(/Z$/),
+      data: { kind: 'job.enqueued', id: expect.any(Number), job_id: expect.any(Number) },
+    })
+    expect(hit.url).toBe('/hook?for=us')
+    expect(hit.headers).toMatchObject({ 'content-type': 'application/json', connection: 'close' })
+    expect(hit.headers['user-agent']).toMatch(/^Fencepost\//)
+    const other = `whsec_${randomBytes(32).toString('base64')}`
+    expect(() => verified(other, hit)).toThrow()
+    expect(() => verified(made.secret, { ...hit, body: `${hit.body} ` })).toThrow()
+
+    await expect.poll(() => ended(made.name)).toMatchObject([{ outcome: 'completed' }])
+    const kept = await column<string>(
+      db(),
+      'select e::text from fencepost_private.event e union all select j::text from fencepost_private.job j',
+    )
+    expect(`${kept.join()}${logged}`).not.toContain(made.secret.slice(6))
+  })
+
+  it('reaches webhooks that are made while the relay runs', async () => {
+    await using endpoint = await Endpoint.open()
+    await using _ = relaying()
+    for (let n = 1; n <= 3; n++) {
+      await (await webhook(endpoint.url)).tell()
+      await expect.poll(() => endpoint.hits.length).toBe(n)
+    }
+  })
+
+  it('is signed with the new and the old secret while they change', async () => {
+    await using endpoint = await Endpoint.open()
+    await using _ = relaying()
+    const made = await webhook(endpoint.url)
+    const fresh = await one<string>(db(), 'select fencepost.rotate_webhook_secret($1)', [made.name])
+    await made.tell()
+    await expect.poll(() => endpoint.hits.length).toBe(1)
+    const [during] = endpoint.hits as [Hit]
+    expect(String(during.headers['webhook-signature']).split(' ')).toHaveLength(2)
+    verified(fresh, during)
+    verified(made.secret, during)
+
+    await one(db(), `select fencepost.rotate_webhook_secret($1, keep_old => '0')`, [made.name])
+    await made.tell()
+    await expect.poll(() => endpoint.hits.length).toBe(2)
+    const [, after] = endpoint.hits as [Hit, Hit]
+    expect(() => verified(fresh, after)).toThrow()
+    expect(() => verified(made.secret, after)).toThrow()
+  })
+})
+
+describe('a delivery that fails', () => {
+  it('is tried again with backoff and the same id, then is a dead letter that can be replayed', async () => {
+    await using endpoint = await Endpoint.open()
+    endpoint.otherwise = { status: 500, body: 'no\nluck' }
+    await using _ = relaying()
+    const made = await webhook(endpoint.url)
+    await made.configure('max_attempts => 2')
+    await made.tell()
+    await expect.poll(() => ended(made.name).length).toBe(1)
+    expect(ended(made.name)[0]).toMatchObject({
+      outcome: 'failed',
+      verdict: 'retry',
+      error: 'the endpoint answered 500: no luck',
+    })
+    const wait = await one<number>(
+      db(),
+      `select extract(epoch from available_at - fencepost_private.now())::float8 from fencepost_private.delayed`,
+    )
+    expect(wait).toBeGreaterThan(1)
+    expect(wait).toBeLessThanOrEqual(5)
+    await moveClock(db(), '5 seconds')
+    await expect.poll(() => ended(made.name).length).toBe(2)
+    expect(ended(made.name)[1]).toMatchObject({ attempt: 2, verdict: 'dead_letter' })
+    expect(await seen(made.name, 'dead_letters')).toBe(1)
+
+    endpoint.otherwise = 200
+    await db().query('select fencepost.replay(job_id) from fencepost.dead_letter')
+    await expect.poll(() => endpoint.hits.length).toBe(3)
+    expect(new Set(endpoint.hits.map(idOf)).size).toBe(1)
+    for (const hit of endpoint.hits) verified(made.secret, hit)
+  })
+
+  it('waits as long as Retry-After says', async () => {
+    await using endpoint = await Endpoint.open(
+      { status: 429, headers: { 'retry-after': '120' } },
+      { status: 503, headers: { 'retry-after': '999999999' } },
+    )
+    await using _ = relaying()
+    const made = await webhook(endpoint.url)
+    const wait = () =>
+      column<number>(
+        db(),
+        `select extract(epoch from d.available_at - fencepost_private.now())::float8 from fencepost_private.delayed d
+         join fencepost_private.lane l using (lane_id) join fencepost_private.job_type t using (type_id) where t.type like '%' || $1`,
+        [made.name],
+      )
+    await made.tell()
+    await expect.poll(() => ended(made.name).length).toBe(1)
+    expect((await wait())[0]).toBeGreaterThan(110)
+    expect((await wait())[0]).toBeLessThanOrEqual(120)
+    await made.tell()
+    await expect.poll(() => ended(made.name).length).toBe(2)
+    const longest = Math.max(...(await wait()))
+    expect(longest).toBeGreaterThan(86_000)
+    expect(longest).toBeLessThanOrEqual(86_400)
+    await one(db(), 'select fencepost.drop_webhook($1)', [made.name])
+  })
+
+  it('does not follow a redirect', async () => {
+    await using elsewhere = await Endpoint.open()
+    await using endpoint = await Endpoint.open({
+      status: 302,
+      headers: { location: elsewhere.url },
+    })
+    await using _ = relaying()
+    const made = await webhook(endpoint.url)
+    await made.tell()
+    await expect
+      .poll(() => ended(made.name))
+      .toMatchObject([{ error: 'the endpoint answered 302 (redirects are not followed)' }])
+    expect(elsewhere.hits).toEqual([])
+    await one(db(), 'select fencepost.drop_webhook($1)', [made.name])
+  })
+
+  it('pauses its webhook when the endpoint is gone; nothing is lost', async () => {
+    await using endpoint = await Endpoint.open(410)
+    await using _ = relaying()
+    const made = await webhook(endpoint.url)
+    await made.tell()
+    await expect.poll(() => seen(made.name, 'paused')).toBe(true)
+    expect(await seen(made.name, 'paused_reason')).toBe('the endpoint answered 410 Gone')
+    await made.tell()
+    await expect.poll(() => ended(made.name).length).toBe(1)
+    expect(endpoint.hits).toHaveLength(1)
+    await made.configure('paused => false')
+    await moveClock(db(), '5 seconds')
+    await expect.poll(() => endpoint.hits.length).toBe(3)
+    expect(new Set(endpoint.hits.map(idOf)).size).toBe(2)
+  })
+
+  it('is one that has no public address, when that is not allowed', async () => {
+    await using endpoint = await Endpoint.open()
+    await using _ = relaying({ allowPrivate: false })
+    const plain = await webhook(endpoint.url)
+    const local = await webhook(`https://localhost:${endpoint.port}/`)
+    await plain.tell()
+    await local.tell()
+    await expect.poll(() => ended(plain.name)[0]?.error).toMatch(/has no TLS/)
+    await expect
+      .poll(() => ended(local.name)[0]?.error)
+      .toMatch(/localhost is not a public address/)
+    expect(endpoint.hits).toEqual([])
+    for (const { name } of [plain, local])
+      await one(db(), 'select fencepost.drop_webhook($1)', [name])
+  })
+})
+
+describe('a dead endpoint', () => {
+  it('delays no other: each webhook has its own places', async () => {
+    await using silent = await Endpoint.open()
+    silent.otherwise = () => {} // takes requests, and never answers
+    await using good = await Endpoint.open()
+    await using _ = relaying()
+    const dead = await webhook(silent.url)
+    const alive = await webhook(good.url)
+    for (let n = 0; n < 25; n++) await dead.tell()
+    await expect.poll(() => silent.hits.length).toBe(10) // its max_running
+    for (let n = 0; n < 25; n++) await alive.tell()
+    await expect.poll(() => good.hits.length).toBe(25)
+    expect(ended(alive.name).every(({ duration_ms }) => duration_ms < 5000)).toBe(true)
+    expect(silent.hits).toHaveLength(10)
+    expect(ended(dead.name)).toEqual([])
+    await one(db(), 'select fencepost.drop_webhook($1)', [dead.name])
+    // those under way are told to stop
+    await expect.poll(() => ended(dead.name).length).toBe(10)
+  })
+
+  it('is given up after its timeout', async () => {
+    await using silent = await Endpoint.open()
+    silent.otherwise = () => {}
+    await using _ = relaying()
+    const made = await webhook(silent.url)
+    await made.configure(`timeout => '1 second'`)
+    await made.tell()
+    await expect.poll(() => ended(made.name), { timeout: 10_000 }).toMatchObject([{ attempt: 1 }])
+    expect(ended(made.name)[0]?.outcome).not.toBe('completed')
+    await one(db(), 'select fencepost.drop_webhook($1)', [made.name])
+  })
+})
+
+describe('the relay', () => {
+  it('may run beside others: each event is delivered once', async () => {
+    await using endpoint = await Endpoint.open()
+    await using _one = relaying()
+    await using _two = relaying()
+    const made = await webhook(endpoint.url)
+    for (let n = 0; n < 50; n++) await made.tell()
+    await expect.poll(() => endpoint.hits.length, { timeout: 10_000 }).toBe(50)
+    await expect.poll(() => seen(made.name, 'waiting')).toBe(0)
+    expect(new Set(endpoint.hits.map(idOf)).size).toBe(50)
+    expect(endpoint.hits).toHaveLength(50)
+  })
+
+  it('ends when the schema does not fit', async () => {
+    await using elsewhere = await testDatabase()
+    await elsewhere.db.query('drop view fencepost.webhooks; drop function fencepost.relay_webhooks')
+    const relayDb = connect({ url: elsewhere.url, max: 1 })
+    const relay = new WebhookRelay({
+      db: relayDb,
+      url: elsewhere.url,
+      log: createLogger({ destination: { write() {} } }),
+      allowPrivate: false,
+      poll: 100,
+      stopDeadline: 1000,
+    })
+    await expect(relay.run()).rejects.toMatchObject({ code: 'JE011' })
+    await relayDb.close()
+  })
+})
