@@ -10,6 +10,7 @@ const sections = {
   jobs: 'Jobs',
   flow: 'Flow',
   workflows: 'Workflows',
+  outbox: 'Event log and webhooks',
   events: 'Events',
   operate: 'Operating',
   access: 'Access',

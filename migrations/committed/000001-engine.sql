@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:5925e0c65b8ab6f9b52f3145fc0036af97fdc24b
+--! Hash: sha1:0b8134d898a258f52ea90a544a0a4c6db7ebedf3
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -9224,10 +9224,13 @@ begin
         v_error := format('%s: %s', sqlstate, sqlerrm);
     end;
     if v_error is distinct from v.error then
-      update webhook w set error = v_error, error_at = case when v_error is not null then v_now end where w.webhook_id = (v.w).webhook_id;
+      -- an operator who holds the row keeps nobody waiting: it is noted at the next pass
+      update webhook w set error = v_error, error_at = case when v_error is not null then v_now end
+      where w.webhook_id = (select h.webhook_id from webhook h where h.webhook_id = (v.w).webhook_id for no key update skip locked);
     end if;
   end loop;
-  delete from webhook_secret s where s.expires_at <= v_now;
+  delete from webhook_secret s
+  where s.ctid = any (array(select o.ctid from webhook_secret o where o.expires_at <= v_now for update skip locked));
   return v_taken;
 end
 $$;

@@ -43,6 +43,8 @@ export class WebhookRelay {
   readonly #pauses: Pauses
   readonly #leaving = new Set<Promise<void>>()
   #worker: Worker | undefined
+  /** One that is about to take over: it waits for a database that does not answer. */
+  #next: Worker | undefined
   #serves = ''
   #failures = 0
   #isStopping = false
@@ -67,6 +69,7 @@ export class WebhookRelay {
   async stop(): Promise<void> {
     this.#isStopping = true
     this.#pauses.end()
+    void this.#next?.stop()
     await this.#running?.catch(() => {})
   }
 
@@ -121,7 +124,9 @@ export class WebhookRelay {
       },
       { db, url, prepare: undefined },
     )
+    this.#next = worker
     await worker.start()
+    this.#next = undefined
     const old = this.#worker
     this.#worker = worker
     this.#serves = serves

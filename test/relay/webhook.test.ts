@@ -305,6 +305,23 @@ describe('the relay', () => {
     expect(endpoint.hits).toHaveLength(50)
   })
 
+  it('stops while its worker cannot reach the database', async () => {
+    await webhook('https://example.com/')
+    const relay = new WebhookRelay({
+      db: db(),
+      url: 'postgresql://127.0.0.1:1/none',
+      log: createLogger({ destination: { write: (text) => (logged += text) } }),
+      allowPrivate: false,
+      poll: 100,
+      stopDeadline: 1000,
+    })
+    logged = ''
+    const running = relay.run()
+    await expect.poll(() => logged).toMatch(/ECONNREFUSED/)
+    await relay.stop()
+    await running
+  })
+
   it('ends when the schema does not fit', async () => {
     await using elsewhere = await testDatabase()
     await elsewhere.db.query('drop view fencepost.webhooks; drop function fencepost.relay_webhooks')

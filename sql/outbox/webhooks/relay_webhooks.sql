@@ -45,10 +45,13 @@ begin
         v_error := format('%s: %s', sqlstate, sqlerrm);
     end;
     if v_error is distinct from v.error then
-      update webhook w set error = v_error, error_at = case when v_error is not null then v_now end where w.webhook_id = (v.w).webhook_id;
+      -- an operator who holds the row keeps nobody waiting: it is noted at the next pass
+      update webhook w set error = v_error, error_at = case when v_error is not null then v_now end
+      where w.webhook_id = (select h.webhook_id from webhook h where h.webhook_id = (v.w).webhook_id for no key update skip locked);
     end if;
   end loop;
-  delete from webhook_secret s where s.expires_at <= v_now;
+  delete from webhook_secret s
+  where s.ctid = any (array(select o.ctid from webhook_secret o where o.expires_at <= v_now for update skip locked));
   return v_taken;
 end
 $$;
