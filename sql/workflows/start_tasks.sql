@@ -53,7 +53,7 @@ comment on function fencepost_private.start_tasks(bigint[], timestamptz) is 'Sta
 create function fencepost_private.payloads_at_once(p_last fencepost_private.due_task[])
 returns int
 language sql stable
-return least(500, greatest(1, coalesce(nullif(cardinality(p_last), 0) * 4e6 / pg_column_size(p_last), 20)))::int;
+return least(500, greatest(1, coalesce(nullif(cardinality(p_last), 0) * 4e6 / pg_column_size(p_last), 100)))::int;
 comment on function fencepost_private.payloads_at_once(fencepost_private.due_task[]) is 'How many payloads to build next, by the size of the last ones.';
 
 -- A text as a time, or null when it is none.

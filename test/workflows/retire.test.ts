@@ -218,6 +218,29 @@ describe('retire_runs', () => {
     ).toBe(0)
   })
 
+  it('makes who waits see that the run is gone, and lets its key start another', async () => {
+    const workflow = await publish(db(), { a: { on_failure: 'continue' } })
+    const run = await start(db(), workflow, {}, { idempotency_key: 'again' })
+    await run.bury('a')
+    const { job_id: job } = await run.task('a')
+    await one(db(), 'select fencepost.discard($1)', [job])
+    await moveClock(db(), '8 days')
+    await using retiring = await Session.open(database.url)
+    await using starting = await Session.open(database.url)
+    await using restarting = await Session.open(database.url)
+    await retiring.begin()
+    await retiring.query('select fencepost_private.retire_runs()')
+    const again = await starting.blocks<{ id: number }>(
+      `select fencepost.start_run($1, idempotency_key => 'again') as id`,
+      [workflow],
+    )
+    const late = await restarting.blocks('select fencepost.restart_run($1)', [run.id])
+    await retiring.commit()
+    expect((await again.answer)[0]?.id).toBeGreaterThan(run.id)
+    await expect(late.answer).rejects.toMatchObject({ code: 'JE002' })
+    expect(await left(run)).toEqual([])
+  })
+
   it('passes over a run that somebody holds', async () => {
     const run = await begin(db(), { a: {} })
     await run.complete('a')
