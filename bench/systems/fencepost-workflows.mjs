@@ -6,11 +6,11 @@ export const fencepostWorkflows = {
   durable:
     'each step is a job of its own, which any worker may take; its result, the move of the run and the next step’s job are one commit',
   settings: {
-    linear: { concurrency: 1000 },
+    linear: { concurrency: 500 },
     fan: { concurrency: 1000 },
   },
   candidates: {
-    linear: [200, 500, 1000, 2000].map((concurrency) => ({ concurrency })),
+    linear: [200, 350, 500, 1000].map((concurrency) => ({ concurrency })),
     fan: [100, 500, 1000].map((concurrency) => ({ concurrency })),
   },
 
