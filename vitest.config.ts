@@ -10,6 +10,10 @@ export default defineConfig({
         find: /^fencepost$/,
         replacement: fileURLToPath(new URL('src/index.ts', import.meta.url)),
       },
+      {
+        find: /^fencepost\/temporal$/,
+        replacement: fileURLToPath(new URL('src/temporal/index.ts', import.meta.url)),
+      },
     ],
   },
   test: {

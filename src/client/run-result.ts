@@ -1,9 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises'
-import { ConnectionLostError, isConnectionError, type Queryable } from '../database/database.ts'
+import type { Queryable, QueryOptions } from '../database/database.ts'
 import { getRun, listTasks, type RunRow } from '../database/engine.ts'
 import { type Duration, durationFrom, milliseconds } from '../definitions/duration.ts'
 import { FencepostError } from '../errors.ts'
 import { anything, checkOptions } from '../options.ts'
+import { patiently } from './patience.ts'
 import { RunFailedError, RunTimeoutError } from './run-ends.ts'
 
 /** How a run is waited for. */
@@ -15,11 +15,6 @@ export interface ResultOptions {
 }
 
 const checks = { timeout: durationFrom(0), signal: anything }
-
-/** The waits between looks grow from the first to the longest, in ms. */
-const FIRST = 20
-const GROWTH = 1.5
-const LONGEST = 1_000
 
 /** How many failed tasks an error names. */
 const FAILURES = 20
@@ -36,38 +31,22 @@ export async function resultOf(
   options: ResultOptions,
 ): Promise<NonNullable<RunRow['output']>> {
   checkOptions('result', options, checks)
-  const { signal } = options
   const timeout = options.timeout === undefined ? undefined : milliseconds(options.timeout)
-  const deadline = timeout === undefined ? Number.POSITIVE_INFINITY : performance.now() + timeout
   let seen: RunRow | undefined
-  for (let wait = FIRST; ; wait = Math.min(wait * GROWTH, LONGEST)) {
-    signal?.throwIfAborted()
-    seen = (await look(db, id, signal)) ?? seen
-    if (seen?.status === 'completed') return seen.output ?? {}
-    if (seen !== undefined && seen.finished_at !== null) throw await failure(db, seen)
-    const left = deadline - performance.now()
-    if (left <= 0) throw new RunTimeoutError(id, seen?.status, timeout ?? 0)
-    await sleep(Math.min(wait, left), undefined, signal === undefined ? {} : { signal }).catch(() =>
-      signal?.throwIfAborted(),
-    )
-  }
+  const ended = await patiently(
+    async (query) => {
+      seen = await existing(db, id, query)
+      return seen.finished_at === null && seen.status !== 'completed' ? undefined : seen
+    },
+    { timeout, signal: options.signal },
+  )
+  if (ended === undefined) throw new RunTimeoutError(id, seen?.status, timeout ?? 0)
+  if (ended.status !== 'completed') throw await failure(db, ended)
+  return ended.output ?? {}
 }
 
-/** The run as it stands; undefined when the database does not answer now. */
-async function look(
-  db: Queryable,
-  id: number,
-  signal: AbortSignal | undefined,
-): Promise<RunRow | undefined> {
-  let run: RunRow | undefined
-  try {
-    run = await getRun(db, id, signal === undefined ? {} : { signal })
-  } catch (error) {
-    signal?.throwIfAborted()
-    const isOver = error instanceof ConnectionLostError && error.code === 'CLOSED'
-    if (isOver || !isConnectionError(error)) throw error
-    return undefined
-  }
+async function existing(db: Queryable, id: number, options: QueryOptions): Promise<RunRow> {
+  const run = await getRun(db, id, options)
   if (run !== undefined) return run
   throw new FencepostError('JE002', `run ${id} does not exist`, {
     detail: `received run_id = ${id}`,

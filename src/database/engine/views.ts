@@ -192,6 +192,20 @@ export async function getJob(
   return job
 }
 
+/** Where a job stands, at the cost of no more than that; undefined when there is none. */
+export async function jobStatus(
+  db: Queryable,
+  jobId: number,
+  options?: QueryOptions,
+): Promise<JobStatus | undefined> {
+  const [job] = await db.query<Pick<JobRow, 'status'>>(
+    'select j.status from fencepost.jobs as j where j.id = $1',
+    [jobId],
+    options,
+  )
+  return job?.status
+}
+
 /** The attempts of a job, newest first. */
 export function attempts(
   db: Queryable,

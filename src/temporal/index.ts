@@ -1,0 +1,3 @@
+// What `fencepost/temporal` offers. It needs the optional peer @temporalio/activity.
+
+export { type JobActivity, type JobActivityOptions, jobActivity } from './job-activity.ts'
