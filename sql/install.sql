@@ -186,4 +186,5 @@
 --!include operate/doctor_work.sql
 --!include operate/doctor_housekeeping.sql
 --!include operate/doctor_outbox.sql
+--!include operate/doctor_webhooks.sql
 --!include operate/doctor_server.sql

@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:0b8134d898a258f52ea90a544a0a4c6db7ebedf3
+--! Hash: sha1:e8988fe959b53cccb00a51f93b1cfb249cef3ba6
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -926,7 +926,7 @@ insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) 
   (21, 'prune_ticks',       'prune_ticks()',       '10 minutes', false),
   (22, 'settle_due_rest',   'settle_due_runs(500)', '1 minute',  false),
   (23, 'retire_runs',       'retire_runs()',       '0',          false),
-  (24, 'serve_webhooks',    'serve_webhooks(500)', '0',          false);
+  (24, 'serve_webhooks',    'serve_webhooks()',    '0',          false);
 
 create table fencepost_private.partition_fate (
   partition  text primary key,
@@ -9182,9 +9182,10 @@ comment on function fencepost.drop_webhook(text) is 'Removes a webhook with its 
 -- maintain(), so that it happens wherever a worker runs; the relay calls it, too, to be quicker.
 --
 -- Of one webhook at most max_pending deliveries wait (10,000 unless its type says otherwise): behind a dead endpoint
--- events stay in the log. A webhook that cannot be served is noted in `webhooks`, and stops no other.
+-- events stay in the log. All of a call is held in memory, and events may be large: call it often rather than with a high
+-- max. A webhook that cannot be served is noted in `webhooks`, and stops no other.
 -- Returns how many events were taken. Locks: consumers, tried. Errors: JE003.
-create function fencepost.relay_webhooks(max int default 1000)
+create function fencepost.relay_webhooks(max int default 200)
 returns bigint
 language plpgsql
 volatile
@@ -9198,7 +9199,7 @@ end
 $$;
 comment on function fencepost.relay_webhooks(int) is 'Makes deliveries of the next events of each webhook, exactly once; returns how many events were taken. Raises JE003.';
 
-create function fencepost_private.serve_webhooks(p_max int default 500)
+create function fencepost_private.serve_webhooks(p_max int default 100)
 returns bigint
 language plpgsql
 volatile
@@ -12223,6 +12224,7 @@ begin
     select f.* from doctor_work(v_now) as f
     union all select f.* from doctor_housekeeping(v_now) as f
     union all select f.* from doctor_outbox(v_now) as f
+    union all select f.* from doctor_webhooks(v_now) as f
     union all select f.* from doctor_sessions() as f
     union all select f.* from doctor_server() as f
   ) as d
@@ -12357,7 +12359,8 @@ $$;
 comment on function fencepost_private.doctor_housekeeping(timestamptz) is 'doctor, of housekeeping, partitions and the schema.';
 --! EndIncluded operate/doctor_housekeeping.sql
 --! Included operate/doctor_outbox.sql
--- doctor, of consumers of the event log. One that has read within ten minutes, or has little to read, is well.
+-- doctor, of consumers of the event log, but for those of webhooks. One that has read within ten minutes, or has little
+-- to read, is well.
 create function fencepost_private.doctor_outbox(p_now timestamptz)
 returns table (severity text, finding text, why text, remedy text, topic text)
 language plpgsql
@@ -12366,7 +12369,8 @@ set search_path = fencepost_private, pg_temp
 as $$
 begin
   return query
-  with consumers as materialized (select i.* from fencepost.consumers i)
+  with consumers as materialized (
+    select i.* from fencepost.consumers i where not exists (select from webhook w where webhook_consumer(w.name) = i.name))
   select 'error', format('consumer %s fell behind its max_lag of %s and expired at %s', c.name, c.max_lag, c.expired_at),
          'It reads nothing any more, and the log is no longer kept for it: events between its position and what is kept may be lost to it.',
          format('Decide what a gap means, then: select fencepost.seek_consumer(%L, %L); or, if nobody needs it: select fencepost.drop_consumer(%1$L);', c.name, 'beginning'), 'consumer_expired'
@@ -12391,6 +12395,37 @@ end
 $$;
 comment on function fencepost_private.doctor_outbox(timestamptz) is 'doctor, of consumers of the event log.';
 --! EndIncluded operate/doctor_outbox.sql
+--! Included operate/doctor_webhooks.sql
+-- doctor, of webhooks: their consumers are read by relay_webhooks(), so what is wrong with them is told here.
+create function fencepost_private.doctor_webhooks(p_now timestamptz)
+returns table (severity text, finding text, why text, remedy text, topic text)
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return query
+  with webhooks as materialized (select i.* from fencepost.webhooks i)
+  select 'error', format('webhook %s gets no events since %s: %s', w.name, w.error_at, left(w.error, 300)),
+         'No deliveries are made of its events, and the log is kept for it no longer than max_lag of its consumer.',
+         case left(w.error, 5)
+           when 'JE004' then format('Decide what a gap means, then: select fencepost.seek_consumer(%L, %L);', w.consumer, 'beginning')
+           when 'JE002' then format('select fencepost.create_consumer(%L, start => %L); if its events are wanted from there on, else drop_webhook(%L) and make it anew.', w.consumer, 'beginning', w.name)
+           else 'Mend what the error says; the next pass of maintain() tries again.'
+         end, 'webhook_error'
+  from webhooks w where w.error_at < p_now - interval '1 minute'
+  union all
+  select 'warning', format('webhook %s is paused since %s (%s): events wait, %s or fewer', w.name, p.paused_at, coalesce(p.reason, 'without a reason'), w.lag_events),
+         'Nothing is sent, and the log is kept for it until the oldest event is older than max_lag of its consumer.',
+         format('Ask who has the endpoint, then: select fencepost.configure_webhook(%L, paused => false); or, if nobody needs it: select fencepost.drop_webhook(%1$L);', w.name), 'webhook_paused'
+  from webhooks w
+  join job_type t on t.type = w.type
+  join type_pause p on p.type_id = t.type_id
+  where p.paused_at < p_now - interval '10 minutes' and w.lag_events > 0;
+end
+$$;
+comment on function fencepost_private.doctor_webhooks(timestamptz) is 'doctor, of webhooks.';
+--! EndIncluded operate/doctor_webhooks.sql
 --! Included operate/doctor_server.sql
 -- doctor, of sessions: who keeps dead rows alive (for longer than p_snapshot), who holds claims open (p_claim).
 create function fencepost_private.doctor_sessions(p_snapshot interval default '5 minutes', p_claim interval default '10 seconds')

@@ -22,6 +22,7 @@ begin
     select f.* from doctor_work(v_now) as f
     union all select f.* from doctor_housekeeping(v_now) as f
     union all select f.* from doctor_outbox(v_now) as f
+    union all select f.* from doctor_webhooks(v_now) as f
     union all select f.* from doctor_sessions() as f
     union all select f.* from doctor_server() as f
   ) as d

@@ -1,4 +1,5 @@
--- doctor, of consumers of the event log. One that has read within ten minutes, or has little to read, is well.
+-- doctor, of consumers of the event log, but for those of webhooks. One that has read within ten minutes, or has little
+-- to read, is well.
 create function fencepost_private.doctor_outbox(p_now timestamptz)
 returns table (severity text, finding text, why text, remedy text, topic text)
 language plpgsql
@@ -7,7 +8,8 @@ set search_path = fencepost_private, pg_temp
 as $$
 begin
   return query
-  with consumers as materialized (select i.* from fencepost.consumers i)
+  with consumers as materialized (
+    select i.* from fencepost.consumers i where not exists (select from webhook w where webhook_consumer(w.name) = i.name))
   select 'error', format('consumer %s fell behind its max_lag of %s and expired at %s', c.name, c.max_lag, c.expired_at),
          'It reads nothing any more, and the log is no longer kept for it: events between its position and what is kept may be lost to it.',
          format('Decide what a gap means, then: select fencepost.seek_consumer(%L, %L); or, if nobody needs it: select fencepost.drop_consumer(%1$L);', c.name, 'beginning'), 'consumer_expired'

@@ -47,7 +47,7 @@ insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) 
   (21, 'prune_ticks',       'prune_ticks()',       '10 minutes', false),
   (22, 'settle_due_rest',   'settle_due_runs(500)', '1 minute',  false),
   (23, 'retire_runs',       'retire_runs()',       '0',          false),
-  (24, 'serve_webhooks',    'serve_webhooks(500)', '0',          false);
+  (24, 'serve_webhooks',    'serve_webhooks()',    '0',          false);
 
 create table fencepost_private.partition_fate (
   partition  text primary key,

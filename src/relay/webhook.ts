@@ -26,8 +26,6 @@ export interface WebhookRelayOptions {
   readonly onAttempt?: ((report: AttemptReport) => void) | undefined
 }
 
-/** The most events of a webhook that are made deliveries at a time. */
-const BATCH = 1000
 /** The most handlers of a worker. */
 const MOST = 10_000
 
@@ -85,7 +83,7 @@ export class WebhookRelay {
   async #round(): Promise<void> {
     try {
       await this.#serveAll()
-      const taken = await engine.relayWebhooks(this.#options.db, BATCH)
+      const taken = await engine.relayWebhooks(this.#options.db)
       if (this.#failures > 0) this.#options.log.info({ failures: this.#failures }, 'it goes on')
       this.#failures = 0
       if (taken > 0) this.#pauses.found()

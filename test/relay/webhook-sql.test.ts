@@ -317,6 +317,48 @@ describe('relay_webhooks', () => {
   })
 })
 
+describe('doctor', () => {
+  const found = (topic: string, name: string) =>
+    db().query<{ severity: string; remedy: string }>(
+      `select severity, remedy from fencepost.doctor() where topic = $1 and finding like '%webhook ' || $2 || ' %'`,
+      [topic, name],
+    )
+
+  it('names webhooks that are paused while events wait, and not their consumers', async () => {
+    const type = await publishing(db(), freshType())
+    const name = await webhook({ types: [type] })
+    await one(db(), 'select fencepost.configure_webhook($1, paused => true)', [name])
+    await enqueue(db(), type)
+    await moveClock(db(), '11 minutes')
+    const [finding] = await found('webhook_paused', name)
+    expect(finding?.severity).toBe('warning')
+    await db().query(/select .*?;/.exec(finding?.remedy ?? '')?.[0] ?? '')
+    expect(await seen(name, 'paused')).toBe(false)
+    const unread = await column<string>(
+      db(),
+      `select finding from fencepost.doctor() where topic = 'consumer_unread'`,
+    )
+    expect(unread.join()).not.toContain(name)
+  })
+
+  it('names webhooks that cannot be served, and what mends them', async () => {
+    const type = await publishing(db(), freshType())
+    const name = await webhook({ types: [type] })
+    await enqueue(db(), type)
+    await moveClock(db(), '8 days')
+    await one(db(), 'select fencepost_private.expire_consumers()')
+    await relay()
+    expect(await seen(name, 'error')).toMatch(/^JE004: .* fell behind/)
+    expect(await found('webhook_error', name)).toEqual([])
+    await moveClock(db(), '2 minutes')
+    const [finding] = await found('webhook_error', name)
+    expect(finding?.severity).toBe('error')
+    await db().query(/select .*?;/.exec(finding?.remedy ?? '')?.[0] ?? '')
+    expect(await relay()).toBeGreaterThan(0)
+    expect(await found('webhook_error', name)).toEqual([])
+  })
+})
+
 describe('webhook_delivery', () => {
   const delivery = (job: Claimed, token = job.token) =>
     db().query<{ url: string; message_id: string; body: string; secrets: string[] }>(

@@ -3,9 +3,10 @@
 -- maintain(), so that it happens wherever a worker runs; the relay calls it, too, to be quicker.
 --
 -- Of one webhook at most max_pending deliveries wait (10,000 unless its type says otherwise): behind a dead endpoint
--- events stay in the log. A webhook that cannot be served is noted in `webhooks`, and stops no other.
+-- events stay in the log. All of a call is held in memory, and events may be large: call it often rather than with a high
+-- max. A webhook that cannot be served is noted in `webhooks`, and stops no other.
 -- Returns how many events were taken. Locks: consumers, tried. Errors: JE003.
-create function fencepost.relay_webhooks(max int default 1000)
+create function fencepost.relay_webhooks(max int default 200)
 returns bigint
 language plpgsql
 volatile
@@ -19,7 +20,7 @@ end
 $$;
 comment on function fencepost.relay_webhooks(int) is 'Makes deliveries of the next events of each webhook, exactly once; returns how many events were taken. Raises JE003.';
 
-create function fencepost_private.serve_webhooks(p_max int default 500)
+create function fencepost_private.serve_webhooks(p_max int default 100)
 returns bigint
 language plpgsql
 volatile
