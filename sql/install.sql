@@ -129,9 +129,11 @@
 --!include outbox/ack_events.sql
 --!include outbox/seek_consumer.sql
 --!include outbox/drop_consumer.sql
+--!include outbox/event_position.sql
 --!include outbox/list_events.sql
 --!include outbox/park_event.sql
 --!include outbox/replay_parked.sql
+--!include outbox/discard_parked.sql
 --!include outbox/prune_outbox.sql
 --!include outbox/webhooks/create_webhook.sql
 --!include outbox/webhooks/configure_webhook.sql

@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:e8988fe959b53cccb00a51f93b1cfb249cef3ba6
+--! Hash: sha1:ce75fd941f5ebe502d7fccc57c3aafe0e5ebb25f
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -8723,6 +8723,22 @@ end
 $$;
 comment on function fencepost.drop_consumer(text) is 'Removes a consumer, its position and its parked events; false when there was none. Raises JE001.';
 --! EndIncluded outbox/drop_consumer.sql
+--! Included outbox/event_position.sql
+-- A place in the event log, to begin list_events() from: now (the default), beginning, or a time.
+-- Locks: none. Errors: JE003.
+create function fencepost.event_position(at text default 'now')
+returns text
+language plpgsql
+volatile
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return position_text(kept_position(found_position(event_position.at)));
+end
+$$;
+comment on function fencepost.event_position(text) is 'A place in the event log: now, beginning, or a time. Raises JE003.';
+--! EndIncluded outbox/event_position.sql
 --! Included outbox/list_events.sql
 -- Reads the event log without a consumer: the next events after a position, in commit order, at most `max` (1 to
 -- 10,000), oldest first. `after` is a position that this function or event_position() gave, or beginning; who keeps the
@@ -8762,21 +8778,6 @@ end
 $$;
 comment on function fencepost.list_events(text, int, jsonb)
   is 'The next events after a position, in commit order, without a consumer; the last row may hold only the position that was reached. Raises JE003.';
-
--- A place in the event log, to begin list_events() from: now (the default), beginning, or a time.
--- Locks: none. Errors: JE003.
-create function fencepost.event_position(at text default 'now')
-returns text
-language plpgsql
-volatile
-security definer
-set search_path = fencepost_private, pg_temp
-as $$
-begin
-  return position_text(kept_position(found_position(event_position.at)));
-end
-$$;
-comment on function fencepost.event_position(text) is 'A place in the event log: now, beginning, or a time. Raises JE003.';
 --! EndIncluded outbox/list_events.sql
 --! Included outbox/park_event.sql
 -- Sets one event aside because it cannot be delivered, with the reason: the reader then acknowledges it like any other
@@ -8851,7 +8852,8 @@ begin
 end
 $$;
 comment on function fencepost.replay_parked(text, bigint[]) is 'Parked events of a consumer, all or these, are read again; returns how many. Raises JE002.';
-
+--! EndIncluded outbox/replay_parked.sql
+--! Included outbox/discard_parked.sql
 -- Parked events of a consumer (all, or these) are removed for good. Returns how many.
 -- Locks: those rows, until commit. Errors: JE002 when there is no such consumer.
 create function fencepost.discard_parked(consumer text, event_ids bigint[] default null)
@@ -8872,7 +8874,7 @@ begin
 end
 $$;
 comment on function fencepost.discard_parked(text, bigint[]) is 'Parked events of a consumer, all or these, are removed for good; returns how many. Raises JE002.';
---! EndIncluded outbox/replay_parked.sql
+--! EndIncluded outbox/discard_parked.sql
 --! Included outbox/prune_outbox.sql
 -- Marks consumers whose oldest unread event is older than their max_lag: the log is no longer kept for them. A step of
 -- maintain(). Returns how many.
