@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { cli, type Surroundings } from '../cli/cli.ts'
+import { cli, type Surroundings, spawnCli } from '../cli/cli.ts'
+import { moveClock, restoreClock } from '../support/clock.ts'
 import { enqueue, freshType } from '../support/engine.ts'
 import { publishing } from '../support/outbox.ts'
 import { type TestDatabase, testDatabase } from '../support/server.ts'
@@ -70,6 +71,31 @@ it('makes, shows, changes, rotates, serves and removes a webhook', async () => {
   })
   expect((await run(['webhook', 'drop', 'billing'])).out).toBe('there was no webhook billing\n')
   expect((await run(['webhook', 'list'])).out).toBe('No webhooks.\n')
+})
+
+it('delivers again, with the same id, what a relay had under way when it was killed', async () => {
+  await using endpoint = await Endpoint.open(() => {}) // never answers the first
+  const type = await publishing(database.db, freshType())
+  await run(['webhook', 'create', 'killed', endpoint.url, '--type', type])
+  const start = () =>
+    spawnCli(['relay', 'webhook', '--allow-private', '--poll', '100ms'], {
+      DATABASE_URL: database.url,
+    })
+  const first = start()
+  await enqueue(database.db, type)
+  await expect.poll(() => endpoint.hits.length, { timeout: 10_000 }).toBe(1)
+  first.child.kill('SIGKILL')
+  await first.ended
+
+  const second = start()
+  await second.says(/webhooks are served/)
+  await moveClock(database.db, '31 seconds') // the ttl of the worker that is gone
+  await expect.poll(() => endpoint.hits.length, { timeout: 20_000 }).toBe(2)
+  const [before, after] = endpoint.hits.map(({ headers }) => headers['webhook-id'])
+  expect(after).toBe(before)
+  second.child.kill('SIGTERM')
+  expect(await second.ended).toMatchObject({ code: 0 })
+  await restoreClock(database.db)
 })
 
 it.each([
