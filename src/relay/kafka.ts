@@ -65,9 +65,12 @@ export class KafkaSink implements Sink {
       )
       this.#doubts.taken(topics)
     } catch (error) {
+      if (signal.aborted) throw error
       const { about, final, reason } = verdictOf(error)
-      if (signal.aborted || about === 'none') throw error
-      if (!final && this.#doubts.canWait(topics)) throw error
+      if (about === 'none') this.#doubts.settled()
+      if (about === 'none' || (!final && this.#doubts.canWait(topics))) {
+        throw new Error(`Kafka: ${reason}`, { cause: error })
+      }
       const parts = about === 'topic' ? byTopic(items, topics) : halves(items)
       if (parts.length > 1) {
         for (const part of parts) await this.#send(part, refused, signal)

@@ -125,6 +125,7 @@ describe('settings', () => {
     expect(kafkaSettings(config, { FENCEPOST_KAFKA_PASSWORD: 'a=b' })).toMatchObject({
       client: {
         tls: {},
+        tlsServerName: true,
         compression: 'gzip',
         autocreateTopics: false,
         sasl: { mechanism: 'SCRAM-SHA-256', username: 'ada', password: 'a=b' },

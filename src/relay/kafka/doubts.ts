@@ -29,7 +29,7 @@ export class Doubts {
     for (const topic of topics) this.#hopeless.delete(topic)
   }
 
-  /** All that was to be published is settled, one way or the other. */
+  /** All that was to be published is settled, or something else is wrong now: no row of refusals goes on. */
   settled(): void {
     this.#since = undefined
   }

@@ -83,25 +83,24 @@ export class Sender {
   }
 }
 
-/** Waits for a promise, but no longer than that. */
+/** Waits for a promise, but no longer than that, nor beyond an abort. */
 async function settled(
   promise: Promise<unknown>,
   timeout: number,
   signal: AbortSignal,
 ): Promise<void> {
-  const late = AbortSignal.timeout(timeout)
-  const given = AbortSignal.any([late, signal])
-  let leave: () => void = () => {}
-  const up = new Promise<never>((_, reject) => {
-    leave = () =>
-      reject(
-        late.aborted ? new Error(`the brokers did not answer within ${timeout} ms`) : signal.reason,
-      )
-    given.addEventListener('abort', leave, { once: true })
+  let timer: NodeJS.Timeout | undefined
+  let aborted: () => void = () => {}
+  const over = new Promise<never>((_, reject) => {
+    const late = new Error(`the brokers did not answer within ${timeout} ms`)
+    timer = setTimeout(reject, timeout, late)
+    aborted = () => reject(signal.reason)
+    signal.addEventListener('abort', aborted)
   })
   try {
-    await Promise.race([promise, up])
+    await Promise.race([promise, over])
   } finally {
-    given.removeEventListener('abort', leave)
+    clearTimeout(timer)
+    signal.removeEventListener('abort', aborted)
   }
 }

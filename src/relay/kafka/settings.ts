@@ -57,7 +57,7 @@ export function kafkaSettings(
   return {
     client: {
       ...(compression === 'none' ? {} : { compression }),
-      ...(tls === undefined ? {} : { tls }),
+      ...(tls === undefined ? {} : { tls, tlsServerName: true }),
       ...(sasl === undefined ? {} : { sasl }),
       autocreateTopics: chosen(given, 'create-topics', ['true', 'false']) !== 'false',
     },
