@@ -1,6 +1,11 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Consumer } from '../../examples/outbox/consumer.ts'
 import { type LogEvent, silentLogger, type Worker } from '../../src/index.ts'
+import { linksOf, root } from '../docs/snippets.ts'
 import { type Example, startExample } from './example.ts'
 
 type Orders = typeof import('../../examples/orders/workflow.ts')
@@ -127,8 +132,27 @@ describe('three consumers of one log', () => {
     ])
   })
 
+  it('run as programs, until they are told to end', async () => {
+    const main = path.join(root, 'dist/examples/outbox/main.js')
+    const billing = spawn(process.execPath, [main, 'billing'], {
+      env: process.env,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
+    const exit = once(billing, 'exit')
+    await order('DE', 1)
+    await expect.poll(balances).toEqual(await owed())
+    billing.kill('SIGTERM')
+    expect(await exit).toEqual([0, null])
+  })
+
   it('take events from another source once, however often they come', async () => {
-    const state = async () => [await charged(), await balances(), await counted(), await messages()]
+    const unsent = () =>
+      first(`select count(*)::int as value from fencepost.jobs
+             where type = 'notification.send' and status <> 'completed'`)
+    const state = async () => {
+      await expect.poll(unsent).toBe(0)
+      return [await charged(), await balances(), await counted(), await messages()]
+    }
     await rows('truncate outbox.charge, outbox.account, outbox.minute')
     const events = await logged()
     for (const consumer of Object.values(consumers)) {
@@ -138,15 +162,20 @@ describe('three consumers of one log', () => {
         events.filter(({ kind }) => kinds.includes(kind)),
       )
     }
-    const once = await state()
-    expect(once[1]).toEqual(await owed())
+    const before = await state()
+    expect(before[1]).toEqual(await owed())
     for (const consumer of Object.values(consumers)) {
       for (const event of events) {
         if (consumer.filter.kinds.includes(event.kind)) await consumer.take(example.engine, [event])
       }
     }
-    expect(await state()).toEqual(once)
+    expect(await state()).toEqual(before)
   })
+})
+
+it('the README links to files that exist', () => {
+  const links = linksOf('examples/outbox/README.md')
+  expect(links.filter((file) => !existsSync(path.join(root, 'examples/outbox', file)))).toEqual([])
 })
 
 /** All events that are there now. */
