@@ -10,7 +10,13 @@ import { BODY_LIMIT, fromHere, limitBody } from './guard.ts'
 import { missing } from './missing.ts'
 import { mount } from './mount.ts'
 import { ProblemError, problem, problemOf, respond, UNAVAILABLE } from './problem.ts'
-import { type OpenApiDocument, REQUEST_DEADLINE, type Services, withDeadline } from './services.ts'
+import {
+  HEARTBEAT,
+  type OpenApiDocument,
+  REQUEST_DEADLINE,
+  type Services,
+  withDeadline,
+} from './services.ts'
 
 /** What the API is made of. */
 export interface ApiOptions {
@@ -23,8 +29,10 @@ export interface ApiOptions {
   readonly deadline?: number
   /** Gives the metrics. Default: those of the engine and of this process. */
   readonly metrics?: Services['metrics']
-  /** True once the server is stopping: probes then tell others to send no more. */
-  readonly stopping?: () => boolean
+  /** How often a stream without news says that it is alive, in ms. Default 15,000. */
+  readonly heartbeat?: number
+  /** Aborted once the server is stopping: probes then tell others to send no more, and streams end. */
+  readonly stopping?: AbortSignal
 }
 
 /** An API over HTTP; `fetch` answers a request. */
@@ -38,7 +46,7 @@ export interface Api {
  */
 export function createApi(options: ApiOptions): Api {
   const log = options.log ?? silentLogger
-  const services = servicesOf(options, () => document)
+  const services = servicesOf(options, log, () => document)
   const routes = mount(endpoints, services)
   const document = describe(routes)
 
@@ -55,14 +63,18 @@ export function createApi(options: ApiOptions): Api {
   return { fetch: async (request) => app.fetch(request) }
 }
 
-function servicesOf(options: ApiOptions, openapi: () => OpenApiDocument): Services {
+function servicesOf(options: ApiOptions, log: Logger, openapi: () => OpenApiDocument): Services {
+  const stopping = options.stopping ?? new AbortController().signal
   const db = withDeadline(options.db, options.deadline ?? REQUEST_DEADLINE)
   return {
     db,
+    log,
+    stopping,
+    heartbeat: options.heartbeat ?? HEARTBEAT,
     openapi,
     metrics: options.metrics ?? engineMetrics({ db }).text,
     async ready() {
-      if (options.stopping?.()) {
+      if (stopping.aborted) {
         throw new ProblemError(problem(UNAVAILABLE, 'The server is stopping.'))
       }
       await ping(db)
@@ -102,6 +114,9 @@ function describe(routes: OpenAPIHono): OpenApiDocument {
       { name: 'runs', description: 'Start runs of workflows, look, and take hold of them.' },
       { name: 'tasks', description: 'The parts of runs: gate them, try them again.' },
       { name: 'approvals', description: 'What people are asked to decide.' },
+      { name: 'events', description: 'The event log: everything that happened, in commit order.' },
+      { name: 'consumers', description: 'Independent readers of the event log.' },
+      { name: 'webhooks', description: 'Endpoints of others that get events over HTTP.' },
       { name: 'worker protocol', description: 'For workers without access to the database.' },
       { name: 'service', description: 'Probes, metrics, reference.' },
     ],

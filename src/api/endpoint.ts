@@ -18,6 +18,8 @@ export interface Answer {
   readonly body?: unknown
   /** Sent as it is, as this type of content. */
   readonly text?: { readonly type: string; readonly value: string }
+  /** Sent as it comes, as this type of content. */
+  readonly stream?: { readonly type: string; readonly body: ReadableStream<Uint8Array> }
   readonly headers?: Readonly<Record<string, string>>
 }
 
@@ -31,7 +33,7 @@ export interface Outcome {
 
 /** One route: what it takes, what it answers, how. */
 export interface Endpoint {
-  readonly method: 'get' | 'post' | 'patch' | 'delete'
+  readonly method: 'get' | 'post' | 'put' | 'patch' | 'delete'
   /** With parameters in braces: `/jobs/{id}`. */
   readonly path: string
   readonly tag: Tag
@@ -61,6 +63,9 @@ export type Tag =
   | 'runs'
   | 'tasks'
   | 'approvals'
+  | 'events'
+  | 'consumers'
+  | 'webhooks'
   | 'worker protocol'
   | 'service'
 

@@ -37,9 +37,15 @@ async function inputOf(c: Context, endpoint: Endpoint): Promise<Input<never, nev
   }
 }
 
-function answered({ status, body, text, headers }: Answer): Response {
+function answered({ status, body, text, stream, headers }: Answer): Response {
   if (text !== undefined) {
     return new Response(text.value, { status, headers: { 'content-type': text.type, ...headers } })
+  }
+  if (stream !== undefined) {
+    return new Response(stream.body, {
+      status,
+      headers: { 'content-type': stream.type, ...headers },
+    })
   }
   if (status === 204) return new Response(null, { status, headers: { ...headers } })
   return new Response(`${JSON.stringify(body, exactly)}\n`, {

@@ -1,4 +1,5 @@
 import type { Server } from 'node:http'
+import type { Socket } from 'node:net'
 import { createAdaptorServer } from '@hono/node-server'
 import { FencepostError } from '../errors.ts'
 import { type Api, type ApiOptions, createApi } from './app.ts'
@@ -20,7 +21,7 @@ export interface ApiServer extends AsyncDisposable {
   /** Where it answers, as `http://127.0.0.1:3773`. */
   readonly url: string
   readonly port: number
-  /** Takes no new requests, finishes those under way for at most `grace` ms (default 5,000), ends. */
+  /** Takes no new requests, ends streams, finishes what is under way for at most `grace` ms (default 5,000), ends. */
   close(grace?: number): Promise<void>
 }
 
@@ -36,13 +37,15 @@ export const DEFAULT_PORT = 3773
 export async function serveApi(options: ServeOptions): Promise<ApiServer> {
   const { port = DEFAULT_PORT, host = '127.0.0.1', portsToTry = 0, withoutKeys, ...rest } = options
   if (!withoutKeys) refusePublic(host)
-  const state = { stopping: false }
-  const api = createApi({ ...rest, stopping: () => state.stopping })
+  const stopping = new AbortController()
+  const api = createApi({ ...rest, stopping: stopping.signal })
   const server = createServer(api)
+  const spare = spareConnections(server)
   const bound = await listen(server, host, port, portsToTry)
   const shown = host.includes(':') ? `[${host}]` : host
   const close = async (grace = 5_000) => {
-    state.stopping = true
+    stopping.abort()
+    for (const socket of spare) socket.destroy()
     await closed(server, grace)
   }
   return {
@@ -63,6 +66,20 @@ function createServer(api: Api): Server {
       keepAliveTimeout: 10_000,
     },
   }) as Server
+}
+
+/**
+ * Connections that have asked nothing yet. Browsers and fetch keep some in store; to Node they are not idle, and
+ * closing would wait for them.
+ */
+function spareConnections(server: Server): ReadonlySet<Socket> {
+  const spare = new Set<Socket>()
+  server.on('connection', (socket) => {
+    spare.add(socket)
+    socket.once('close', () => spare.delete(socket))
+  })
+  server.on('request', ({ socket }) => spare.delete(socket))
+  return spare
 }
 
 function refusePublic(host: string): void {

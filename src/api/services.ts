@@ -1,9 +1,16 @@
 import { type Database, type Queryable, QueryTimeoutError } from '../database/database.ts'
+import type { Logger } from '../telemetry/logger.ts'
 
 /** What the routes work with. */
 export interface Services {
   /** Gives each statement up after the request's deadline. */
   readonly db: Pick<Database, 'query' | 'transaction'>
+  /** Hears of what goes wrong after an answer has begun. */
+  readonly log: Logger
+  /** How often a stream without news says that it is alive, in ms. */
+  readonly heartbeat: number
+  /** Aborted once the server is stopping: streams then end. */
+  readonly stopping: AbortSignal
   /** The metrics in the text format of Prometheus. */
   metrics(): Promise<{ readonly type: string; readonly value: string }>
   /** The description of all routes, in OpenAPI 3.1. */
@@ -19,6 +26,9 @@ export interface OpenApiDocument {
   readonly paths?: Readonly<Record<string, object>>
   readonly components?: { readonly schemas?: Readonly<Record<string, object>> }
 }
+
+/** How often a stream without news says that it is alive, in ms, unless the server was told otherwise. */
+export const HEARTBEAT = 15_000
 
 /** How long a request waits for the database, in ms, unless the server was told otherwise. */
 export const REQUEST_DEADLINE = 5_000

@@ -1,4 +1,5 @@
 import type { Command } from './command.ts'
+import { consumerCommands } from './consumer-commands.ts'
 import { fleetCommands } from './fleet-commands.ts'
 import { webhookCommands } from './webhook-commands.ts'
 import { workflowCommands } from './workflow-commands.ts'
@@ -66,6 +67,7 @@ export const commands: readonly CommandEntry[] = [
   },
   ...fleetCommands,
   ...workflowCommands,
+  ...consumerCommands,
   {
     name: 'relay kafka',
     summary: 'Publish the events of a consumer to Kafka',

@@ -29,6 +29,8 @@ export interface TestApi {
     headers?: Record<string, string>,
   ): Promise<Reply>
   post(path: string, body?: unknown, headers?: Record<string, string>): Promise<Reply>
+  /** Asks, and leaves the body to whoever reads it as it comes. */
+  open(path: string, headers?: Record<string, string>, signal?: AbortSignal): Promise<Response>
   stop(): Promise<void>
 }
 
@@ -71,6 +73,11 @@ export async function testApi(
     send,
     get: (path, headers) => send('GET', path, undefined, headers),
     post: (path, body, headers) => send('POST', path, body, headers),
+    async open(path, headers = {}, signal) {
+      const response = await fetch(server.url + path, { headers, ...(signal && { signal }) })
+      note(seen, 'GET', path, response.status)
+      return response
+    },
     async stop() {
       await server.close()
       await database.drop()

@@ -28,7 +28,15 @@ const bodies: Readonly<Record<string, object>> = {
   'post /worker/step': { job_id: 1, token: 1, name: 'a' },
   'post /worker/suspend': { job_id: 1, token: 1 },
   'post /workflows': { name: 'x', definition: {} },
+  'patch /workflows/{name}': { keep_finished: '1 day' },
   'post /runs/{id}/migrate': { to_version: 1 },
+  'put /consumers/{name}': {},
+  'post /consumers/{name}/seek': { to: 'now' },
+  'post /consumers/{name}/read': { reader: 'r' },
+  'post /consumers/{name}/ack': { position: '1.0' },
+  'post /consumers/{name}/park': { position: '1.0', reason: 'x' },
+  'post /consumers/{name}/parked/replay': { all: true },
+  'post /consumers/{name}/parked/discard': { all: true },
 }
 
 const queries: Readonly<Record<string, string>> = {

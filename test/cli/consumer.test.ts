@@ -1,0 +1,143 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { enqueueBatch } from '../../src/database/engine.ts'
+import { moveClock } from '../support/clock.ts'
+import { freshType } from '../support/engine.ts'
+import { publishing } from '../support/outbox.ts'
+import { ownDatabase } from '../support/server.ts'
+import { cli, type Surroundings } from './cli.ts'
+
+const database = ownDatabase()
+
+const run = (args: readonly string[], more: Surroundings = {}) =>
+  cli(args, { ...more, env: { DATABASE_URL: database.url, ...more.env } })
+
+async function said(args: readonly string[], more: Surroundings = {}): Promise<string> {
+  const { code, out } = await run(args, more)
+  expect({ args, code }).toEqual({ args, code: 0 })
+  return out
+}
+const json = async (...args: string[]) => JSON.parse(await said([...args, '--json']))
+const lines = (text: string) =>
+  text
+    .trimEnd()
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line))
+
+/** A type whose enqueues are events, and a consumer of them by the same name. */
+let name: string
+let ids: number[]
+beforeEach(async () => {
+  name = await publishing(database.db, freshType())
+  await said(['consumer', 'create', name, '--types', name])
+  ids = await enqueueBatch(database.db, name, [{}, {}, {}])
+  await moveClock(database.db, '1 second') // after which readers look anew
+})
+const read = async (...args: string[]) => lines(await said(['consumer', 'read', name, ...args]))
+
+describe('consumer', () => {
+  it('is made, listed, shown, moved and dropped', async () => {
+    expect(await json('consumer', 'create', name, '--types', name)).toEqual({
+      name,
+      created: false,
+    })
+    const created = await said(['consumer', 'create', 'all.of.it', '--max-lag', 'none'])
+    expect(created).toBe('consumer all.of.it is made\n')
+    expect(await json('consumer', 'get', 'all.of.it')).toMatchObject({ max_lag: null, types: null })
+    expect(await said(['consumer', 'list'])).toMatch(new RegExp(`${name} +3 +`))
+    expect(await said(['consumer', 'get', name])).toMatch(/lag_events +3/)
+    expect(await json('consumer', 'seek', name, 'now')).toMatchObject({ name })
+    expect(await json('consumer', 'get', name)).toMatchObject({ lag_events: 0 })
+    expect(await said(['consumer', 'drop', 'all.of.it'])).toBe('consumer all.of.it is gone\n')
+    for (const verb of ['get', 'drop', 'parked']) {
+      const { code, err } = await run(['consumer', verb, 'all.of.it'])
+      expect({ code, err }).toEqual({ code: 1, err: expect.stringContaining('JE002') })
+    }
+  })
+
+  it('is read, and comes again until it is acknowledged', async () => {
+    const { out, err } = await run(['consumer', 'read', name, '--max', '2'])
+    const first = lines(out)
+    expect(first).toMatchObject([{ job_id: ids[0] }, { job_id: ids[1] }])
+    expect(err).toBe(`When they are done: fencepost consumer ack ${name} ${first[1].position}\n`)
+    expect(await read('--max', '2')).toEqual(first)
+    expect(await run(['consumer', 'read', name, '--reader', 'another'])).toMatchObject({
+      out: '',
+      err: 'Nothing new, or another reader has the lease.\n',
+    })
+    const ack = ['consumer', 'ack', name, first[1].position]
+    expect(await said(ack)).toBe(`consumer ${name} has moved on\n`)
+    expect(await json(...ack)).toMatchObject({ moved: false })
+    expect(await read('--reader', 'another', '--lease', '1 minute')).toMatchObject([
+      { job_id: ids[2] },
+    ])
+  })
+
+  it('sets events aside, which are read again or given up', async () => {
+    const [first, second] = await read()
+    const refused = await run(['consumer', 'park', name, first.position])
+    expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('JE003') })
+    for (const { position } of [first, second]) {
+      await said(['consumer', 'park', name, position, '--reason', 'too large'])
+    }
+    expect(await said(['consumer', 'parked', name])).toMatch(/too large\n.*too large/)
+    expect(await json('consumer', 'parked', name, '--after', String(first.id))).toMatchObject([
+      { event_id: second.id, reason: 'too large' },
+    ])
+    expect(await said(['consumer', 'replay', name, String(first.id)])).toBe(
+      '1 event will be read again\n',
+    )
+    expect(await read()).toMatchObject([{ id: first.id }])
+    expect(await said(['consumer', 'discard', name, '--all'])).toBe('2 events discarded\n')
+    expect(await said(['consumer', 'parked', name])).toBe('No parked events.\n')
+    for (const args of [[], ['7', '--all'], ['seven']]) {
+      expect(await run(['consumer', 'discard', name, ...args])).toMatchObject({ code: 2 })
+    }
+  })
+})
+
+describe('events', () => {
+  it('are JSON lines in commit order, and go on from a position', async () => {
+    const { out, err } = await run(['events', '--types', name, '--limit', '2'])
+    const first = lines(out)
+    expect(first).toMatchObject([{ job_id: ids[0], kind: 'job.enqueued' }, { job_id: ids[1] }])
+    const after = /--after (\S+)/.exec(err)?.[1] ?? ''
+    expect(lines(await said(['events', '--types', name, '--after', after]))).toMatchObject([
+      { job_id: ids[2] },
+    ])
+    expect(await said(['events', '--types', name, '--kinds', 'run.*,worker.*'])).toBe('')
+    for (const wrong of [
+      ['--kinds', 'job.complete'],
+      ['--after', 'yesterday'],
+    ]) {
+      expect(await run(['events', ...wrong])).toMatchObject({ code: 1 })
+    }
+    expect(await run(['events', '--follow', '--limit', '1'])).toMatchObject({ code: 2 })
+  })
+
+  it('are lines for people in a terminal', async () => {
+    const text = await said(['events', '--types', name], { width: 60, env: { NO_COLOR: '1' } })
+    expect(text).toMatch(/^\d\d:\d\d:\d\d\.\d{3} {2}job\.enqueued +\S/)
+    for (const line of text.trimEnd().split('\n')) expect([...line].length).toBeLessThanOrEqual(60)
+  })
+
+  it('are followed until Ctrl-C', async () => {
+    let stop = (_: string) => {}
+    const asked = new Promise<string>((resolve) => {
+      stop = resolve
+    })
+    let written = ''
+    const following = run(['events', '--follow', '--after', 'beginning', '--types', name], {
+      asked,
+      onWrite(text) {
+        written += text
+      },
+    })
+    await expect.poll(() => lines(written).length).toBe(3)
+    ids.push(...(await enqueueBatch(database.db, name, [{}, {}])))
+    await expect.poll(() => lines(written).length).toBe(5)
+    stop('SIGINT')
+    expect(await following).toMatchObject({ code: 0, err: '' })
+    expect(lines(written).map((event) => event.job_id)).toEqual(ids)
+  })
+})
