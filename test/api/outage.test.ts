@@ -30,6 +30,8 @@ const bodies: Readonly<Record<string, object>> = {
   'post /workflows': { name: 'x', definition: {} },
   'patch /workflows/{name}': { keep_finished: '1 day' },
   'post /runs/{id}/migrate': { to_version: 1 },
+  'post /webhooks': { name: 'w', url: 'https://example.com' },
+  'patch /webhooks/{name}': { paused: true },
   'put /consumers/{name}': {},
   'post /consumers/{name}/seek': { to: 'now' },
   'post /consumers/{name}/read': { reader: 'r' },

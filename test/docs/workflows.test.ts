@@ -1,12 +1,11 @@
 import { spawnSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
-import ts from 'typescript'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { cell } from '../../src/cli/table.ts'
 import { runStatements } from '../../src/database/console.ts'
 import { required } from '../support/required.ts'
 import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { runTypeScript, shellEnv, shown } from './guides.ts'
 import { linksOf, root, snippetsOf } from './snippets.ts'
 
 const GUIDE = 'docs/guides/workflows.md'
@@ -52,10 +51,6 @@ async function firstRow(statement: string): Promise<string> {
   }
 }
 
-function shown(value: unknown): string {
-  return Array.isArray(value) ? JSON.stringify(value) : cell(value)
-}
-
 describe('the guide', () => {
   for (const { language, code, line } of snippets) {
     if (language === 'sql') {
@@ -68,7 +63,7 @@ describe('the guide', () => {
       })
     } else if (language === 'ts') {
       it(`line ${line}: TypeScript has no type error and runs`, { timeout: 60_000 }, () => {
-        const { status, stdout, stderr } = typescript(code, elsewhere.url)
+        const { status, stdout, stderr } = runTypeScript(code, directory, elsewhere.url)
         expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
         expect(stdout).toContain('6\n')
       })
@@ -90,35 +85,8 @@ describe('the guide', () => {
   })
 })
 
-function typescript(code: string, url: string) {
-  const source = path.join(directory, 'guide.ts')
-  writeFileSync(source, code)
-  const { config } = ts.readConfigFile(path.join(root, 'tsconfig.json'), ts.sys.readFile)
-  const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root)
-  const program = ts.createProgram([source], { ...options, noEmit: true })
-  const found = ts.getPreEmitDiagnostics(program).filter(({ file }) => file?.fileName === source)
-  const messages = found.map(({ messageText }) =>
-    ts.flattenDiagnosticMessageText(messageText, '\n'),
-  )
-  expect(messages).toEqual([])
-  const { outputText } = ts.transpileModule(code, {
-    compilerOptions: { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022 },
-  })
-  writeFileSync(path.join(directory, 'guide.mjs'), outputText)
-  return spawnSync(process.execPath, [path.join(directory, 'guide.mjs')], {
-    env: { ...process.env, DATABASE_URL: url },
-    encoding: 'utf8',
-  })
-}
-
 /** Runs commands in which `npx fencepost` is this build. */
 function shell(code: string) {
-  const npx = path.join(directory, 'npx')
-  const main = path.join(root, 'dist/cli/main.js')
-  writeFileSync(npx, `#!/bin/sh\nshift\nexec "${process.execPath}" "${main}" "$@"\n`)
-  chmodSync(npx, 0o755)
-  return spawnSync('bash', ['-e', '-c', code], {
-    env: { ...process.env, DATABASE_URL: database.url, PATH: `${directory}:${process.env.PATH}` },
-    encoding: 'utf8',
-  })
+  const env = shellEnv(directory, database.url)
+  return spawnSync('bash', ['-e', '-c', code], { env, encoding: 'utf8' })
 }
