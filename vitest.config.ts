@@ -11,6 +11,13 @@ export default defineConfig({
         replacement: fileURLToPath(new URL('src/index.ts', import.meta.url)),
       },
       {
+        // one copy for the code and for its tests
+        find: /^@temporalio\/(activity|common|testing)$/,
+        replacement: fileURLToPath(
+          new URL('test/temporal/node_modules/@temporalio/$1', import.meta.url),
+        ),
+      },
+      {
         find: /^fencepost\/temporal$/,
         replacement: fileURLToPath(new URL('src/temporal/index.ts', import.meta.url)),
       },

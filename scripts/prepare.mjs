@@ -1,4 +1,5 @@
-// Runs before `npm start` and `npm test`: makes a fresh clone ready, and costs nothing on a ready one.
+// Runs before `npm start` and `npm test`: makes a fresh clone ready, and costs nothing on a ready one. With --tests also
+// what only tests need, which is large and stands apart.
 // Node built-ins only, in syntax that an old Node can read, so that it can say what is wrong.
 
 import { spawnSync } from 'node:child_process'
@@ -12,7 +13,8 @@ const NEEDED = [20, 19]
 
 try {
   checkNode()
-  if (!installed()) install()
+  const places = ['', ...(process.argv.includes('--tests') ? ['test/temporal'] : [])]
+  for (const place of places) if (!installed(place)) install(place)
   const { build, stale } = await import('./build.mjs')
   if (stale()) {
     say('Building…')
@@ -32,21 +34,22 @@ function checkNode() {
   )
 }
 
-/** True when node_modules holds every package of the lock file, in the lock file's version. */
-function installed() {
-  const present = readJson('node_modules/.package-lock.json')
+/** True when a place's node_modules holds every package of its lock file, in the lock file's version. */
+function installed(place) {
+  const present = readJson(place, 'node_modules/.package-lock.json')
   if (present === undefined) return false
-  const wanted = readJson('package-lock.json')
-  return Object.entries(wanted.packages).every(([place, entry]) => {
-    if (place === '') return true
-    const found = present.packages[place]
+  const wanted = readJson(place, 'package-lock.json')
+  return Object.entries(wanted.packages).every(([name, entry]) => {
+    if (name === '') return true
+    const found = present.packages[name]
     if (found === undefined) return entry.optional === true || entry.devOptional === true
     return found.version === entry.version
   })
 }
 
-function install() {
-  say('Installing packages (npm ci)…')
+function install(place) {
+  say(`Installing packages (npm ci)${place === '' ? '' : ` of ${place}`}…`)
+  const cwd = path.join(root, place)
   // NODE_ENV=production would leave out the compiler and the embedded server.
   const args = [
     'ci',
@@ -59,9 +62,9 @@ function install() {
   const npm = process.env.npm_execpath
   const result =
     npm !== undefined && path.basename(npm) === 'npm-cli.js'
-      ? spawnSync(process.execPath, [npm, ...args], { cwd: root, stdio: 'inherit' })
+      ? spawnSync(process.execPath, [npm, ...args], { cwd, stdio: 'inherit' })
       : spawnSync('npm', args, {
-          cwd: root,
+          cwd,
           stdio: 'inherit',
           shell: process.platform === 'win32',
         })
@@ -88,8 +91,8 @@ async function completeServers() {
   }
 }
 
-function readJson(name) {
-  const file = path.join(root, name)
+function readJson(place, name) {
+  const file = path.join(root, place, name)
   return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined
 }
 
