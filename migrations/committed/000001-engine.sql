@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:ce75fd941f5ebe502d7fccc57c3aafe0e5ebb25f
+--! Hash: sha1:9073b335c2a8d3ae93bc174622482b3534dd2475
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -773,6 +773,7 @@ create table fencepost_private.parked_event (
   times       int not null default 1,
   parked_at   timestamptz not null,
   again       boolean not null default false,
+  given       int,
   constraint parked_event_pkey primary key (consumer_id, event_id)
 );
 create index parked_event_again_idx on fencepost_private.parked_event (consumer_id, event_id) where again;
@@ -784,6 +785,7 @@ comment on column fencepost_private.parked_event.reason is 'Why it could not be 
 comment on column fencepost_private.parked_event.times is 'How often it was set aside.';
 comment on column fencepost_private.parked_event.parked_at is 'When it last was.';
 comment on column fencepost_private.parked_event.again is 'True when it is to be delivered again.';
+comment on column fencepost_private.parked_event.given is 'Token of the lease under which it was, and is to be acknowledged; null until then.';
 --! EndIncluded tables/outbox.sql
 --! Included tables/webhook.sql
 -- Endpoints that get events by HTTP. Each has a consumer (webhook:NAME) and a type of job (fencepost.webhook.NAME) of its
@@ -8531,10 +8533,16 @@ begin
   if exists (select from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again) then
     perform put_state(v_state);
     return query
-      select 'p' || p.event_id || '~' || v_state.token, (e.e).*
-      from (select p.* from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again order by p.event_id limit read_events.max) as p
-      cross join lateral (select jsonb_populate_record(null::told_event, p.event) as e) as e
-      order by p.event_id;
+      with given as (
+        update parked_event p set given = v_state.token
+        where p.consumer_id = v_consumer.consumer_id and p.event_id = any (array(
+          select o.event_id from parked_event o where o.consumer_id = v_consumer.consumer_id and o.again order by o.event_id limit read_events.max))
+        returning p.event_id, p.event
+      )
+      select 'p' || g.event_id || '~' || v_state.token, (e.e).*
+      from given g
+      cross join lateral (select jsonb_populate_record(null::told_event, g.event) as e) as e
+      order by g.event_id;
     return;
   end if;
 
@@ -8602,14 +8610,14 @@ $$;
 comment on function fencepost_private.raise_expired(fencepost_private.consumer) is 'Raises JE004 for a consumer that has expired.';
 --! EndIncluded outbox/read_events.sql
 --! Included outbox/ack_events.sql
--- Everything up to and with this position is done: it does not come again. Returns true when that moved the consumer,
+-- Everything up to and with the position `upto` is done: it does not come again. Returns true when that moved the consumer,
 -- false when the position had been passed before, so that an acknowledgement may be repeated.
 --
 -- The lease ends when the last event that was read is acknowledged; until then it stays, so that a reader may do so
 -- event by event.
 -- Locks: the consumer, until commit; waits two seconds at most.
 -- Errors: JE001 when the lease went to another reader, or another session holds the consumer; JE002; JE003; JE004 when it has expired.
-create function fencepost.ack_events(consumer text, "position" text)
+create function fencepost.ack_events(consumer text, upto text)
 returns boolean
 language plpgsql
 volatile
@@ -8622,7 +8630,7 @@ declare
   v_state    consumer_state;
   v_gone     bigint;
 begin
-  v_given := parse_position(ack_events.position);
+  v_given := parse_position(ack_events.upto);
   perform lock_one_consumer(v_consumer.consumer_id, v_consumer.name);
   v_state := newest_state(v_consumer.consumer_id);
   if v_given.parked_id is null and not is_after(v_given.place, v_state.position) then
@@ -8637,7 +8645,7 @@ begin
   end if;
 
   if v_given.parked_id is not null then
-    delete from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again and p.event_id <= v_given.parked_id;
+    delete from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again and p.given = v_given.token and p.event_id <= v_given.parked_id;
     get diagnostics v_gone = row_count;
     if v_gone > 0 and not exists (select from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again) then
       v_state.leased_until := null;
@@ -8647,7 +8655,7 @@ begin
   end if;
 
   if v_state.sent is null or is_after(v_given.place, v_state.sent) then
-    perform raise_error('JE003', 'that position was not read yet', format('received position = %L', ack_events.position), 'Acknowledge positions that read_events() gave.');
+    perform raise_error('JE003', 'that position was not read yet', format('received upto = %L', ack_events.upto), 'Acknowledge positions that read_events() gave.');
   end if;
   if v_given.place = v_state.sent then
     v_state.position := v_state.after_sent;
@@ -8783,10 +8791,10 @@ comment on function fencepost.list_events(text, int, jsonb)
 -- Sets one event aside because it cannot be delivered, with the reason: the reader then acknowledges it like any other
 -- and goes on. It is kept whole, is seen in `parked_events`, and comes again after replay_parked(). One that comes again
 -- and is set aside again stays, with the new reason.
--- `position` is the one that read_events() gave with the event.
+-- `event_position` is the one that read_events() gave with the event.
 -- Locks: the consumer, until commit; waits two seconds at most.
 -- Errors: JE001 when the lease was lost; JE002 when there is no such consumer or event; JE003.
-create function fencepost.park_event(consumer text, "position" text, reason text)
+create function fencepost.park_event(consumer text, event_position text, reason text)
 returns void
 language plpgsql
 volatile
@@ -8802,7 +8810,7 @@ begin
   if coalesce(btrim(park_event.reason), '') = '' then
     perform raise_error('JE003', 'an event is set aside with a reason', format('received reason = %s', coalesce(quote_literal(park_event.reason), 'null')), 'Say why it cannot be delivered.');
   end if;
-  v_given := parse_position(park_event.position);
+  v_given := parse_position(park_event.event_position);
   perform lock_one_consumer(v_consumer.consumer_id, v_consumer.name);
   v_state := newest_state(v_consumer.consumer_id);
   if v_given.token is distinct from v_state.token then
@@ -8812,7 +8820,7 @@ begin
 
   if v_given.parked_id is not null then
     update parked_event p
-    set again = false, times = p.times + 1, reason = clipped(park_event.reason, 4096), parked_at = fencepost_private.now()
+    set again = false, given = null, times = p.times + 1, reason = clipped(park_event.reason, 4096), parked_at = fencepost_private.now()
     where p.consumer_id = v_consumer.consumer_id and p.event_id = v_given.parked_id;
   else
     select (t.told).* into v_event
@@ -8825,7 +8833,7 @@ begin
     on conflict on constraint parked_event_pkey do update set reason = excluded.reason, parked_at = excluded.parked_at;
   end if;
   if not found then
-    perform raise_error('JE002', 'there is no such event', format('received position = %L', park_event.position), 'Give the position that read_events() gave with the event.');
+    perform raise_error('JE002', 'there is no such event', format('received event_position = %L', park_event.event_position), 'Give the position that read_events() gave with the event.');
   end if;
 end
 $$;
@@ -8845,7 +8853,7 @@ declare
   v_consumer consumer := find_consumer(replay_parked.consumer);
   v_count    bigint;
 begin
-  update parked_event p set again = true
+  update parked_event p set again = true, given = null
   where p.consumer_id = v_consumer.consumer_id and not p.again and (replay_parked.event_ids is null or p.event_id = any (replay_parked.event_ids));
   get diagnostics v_count = row_count;
   return v_count;

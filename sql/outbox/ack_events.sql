@@ -1,11 +1,11 @@
--- Everything up to and with this position is done: it does not come again. Returns true when that moved the consumer,
+-- Everything up to and with the position `upto` is done: it does not come again. Returns true when that moved the consumer,
 -- false when the position had been passed before, so that an acknowledgement may be repeated.
 --
 -- The lease ends when the last event that was read is acknowledged; until then it stays, so that a reader may do so
 -- event by event.
 -- Locks: the consumer, until commit; waits two seconds at most.
 -- Errors: JE001 when the lease went to another reader, or another session holds the consumer; JE002; JE003; JE004 when it has expired.
-create function fencepost.ack_events(consumer text, "position" text)
+create function fencepost.ack_events(consumer text, upto text)
 returns boolean
 language plpgsql
 volatile
@@ -18,7 +18,7 @@ declare
   v_state    consumer_state;
   v_gone     bigint;
 begin
-  v_given := parse_position(ack_events.position);
+  v_given := parse_position(ack_events.upto);
   perform lock_one_consumer(v_consumer.consumer_id, v_consumer.name);
   v_state := newest_state(v_consumer.consumer_id);
   if v_given.parked_id is null and not is_after(v_given.place, v_state.position) then
@@ -33,7 +33,7 @@ begin
   end if;
 
   if v_given.parked_id is not null then
-    delete from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again and p.event_id <= v_given.parked_id;
+    delete from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again and p.given = v_given.token and p.event_id <= v_given.parked_id;
     get diagnostics v_gone = row_count;
     if v_gone > 0 and not exists (select from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again) then
       v_state.leased_until := null;
@@ -43,7 +43,7 @@ begin
   end if;
 
   if v_state.sent is null or is_after(v_given.place, v_state.sent) then
-    perform raise_error('JE003', 'that position was not read yet', format('received position = %L', ack_events.position), 'Acknowledge positions that read_events() gave.');
+    perform raise_error('JE003', 'that position was not read yet', format('received upto = %L', ack_events.upto), 'Acknowledge positions that read_events() gave.');
   end if;
   if v_given.place = v_state.sent then
     v_state.position := v_state.after_sent;

@@ -1,10 +1,10 @@
 -- Sets one event aside because it cannot be delivered, with the reason: the reader then acknowledges it like any other
 -- and goes on. It is kept whole, is seen in `parked_events`, and comes again after replay_parked(). One that comes again
 -- and is set aside again stays, with the new reason.
--- `position` is the one that read_events() gave with the event.
+-- `event_position` is the one that read_events() gave with the event.
 -- Locks: the consumer, until commit; waits two seconds at most.
 -- Errors: JE001 when the lease was lost; JE002 when there is no such consumer or event; JE003.
-create function fencepost.park_event(consumer text, "position" text, reason text)
+create function fencepost.park_event(consumer text, event_position text, reason text)
 returns void
 language plpgsql
 volatile
@@ -20,7 +20,7 @@ begin
   if coalesce(btrim(park_event.reason), '') = '' then
     perform raise_error('JE003', 'an event is set aside with a reason', format('received reason = %s', coalesce(quote_literal(park_event.reason), 'null')), 'Say why it cannot be delivered.');
   end if;
-  v_given := parse_position(park_event.position);
+  v_given := parse_position(park_event.event_position);
   perform lock_one_consumer(v_consumer.consumer_id, v_consumer.name);
   v_state := newest_state(v_consumer.consumer_id);
   if v_given.token is distinct from v_state.token then
@@ -30,7 +30,7 @@ begin
 
   if v_given.parked_id is not null then
     update parked_event p
-    set again = false, times = p.times + 1, reason = clipped(park_event.reason, 4096), parked_at = fencepost_private.now()
+    set again = false, given = null, times = p.times + 1, reason = clipped(park_event.reason, 4096), parked_at = fencepost_private.now()
     where p.consumer_id = v_consumer.consumer_id and p.event_id = v_given.parked_id;
   else
     select (t.told).* into v_event
@@ -43,7 +43,7 @@ begin
     on conflict on constraint parked_event_pkey do update set reason = excluded.reason, parked_at = excluded.parked_at;
   end if;
   if not found then
-    perform raise_error('JE002', 'there is no such event', format('received position = %L', park_event.position), 'Give the position that read_events() gave with the event.');
+    perform raise_error('JE002', 'there is no such event', format('received event_position = %L', park_event.event_position), 'Give the position that read_events() gave with the event.');
   end if;
 end
 $$;

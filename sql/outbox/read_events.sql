@@ -47,10 +47,16 @@ begin
   if exists (select from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again) then
     perform put_state(v_state);
     return query
-      select 'p' || p.event_id || '~' || v_state.token, (e.e).*
-      from (select p.* from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again order by p.event_id limit read_events.max) as p
-      cross join lateral (select jsonb_populate_record(null::told_event, p.event) as e) as e
-      order by p.event_id;
+      with given as (
+        update parked_event p set given = v_state.token
+        where p.consumer_id = v_consumer.consumer_id and p.event_id = any (array(
+          select o.event_id from parked_event o where o.consumer_id = v_consumer.consumer_id and o.again order by o.event_id limit read_events.max))
+        returning p.event_id, p.event
+      )
+      select 'p' || g.event_id || '~' || v_state.token, (e.e).*
+      from given g
+      cross join lateral (select jsonb_populate_record(null::told_event, g.event) as e) as e
+      order by g.event_id;
     return;
   end if;
 

@@ -11,7 +11,7 @@ declare
   v_consumer consumer := find_consumer(replay_parked.consumer);
   v_count    bigint;
 begin
-  update parked_event p set again = true
+  update parked_event p set again = true, given = null
   where p.consumer_id = v_consumer.consumer_id and not p.again and (replay_parked.event_ids is null or p.event_id = any (replay_parked.event_ids));
   get diagnostics v_count = row_count;
   return v_count;

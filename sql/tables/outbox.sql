@@ -76,6 +76,7 @@ create table fencepost_private.parked_event (
   times       int not null default 1,
   parked_at   timestamptz not null,
   again       boolean not null default false,
+  given       int,
   constraint parked_event_pkey primary key (consumer_id, event_id)
 );
 create index parked_event_again_idx on fencepost_private.parked_event (consumer_id, event_id) where again;
@@ -87,3 +88,4 @@ comment on column fencepost_private.parked_event.reason is 'Why it could not be 
 comment on column fencepost_private.parked_event.times is 'How often it was set aside.';
 comment on column fencepost_private.parked_event.parked_at is 'When it last was.';
 comment on column fencepost_private.parked_event.again is 'True when it is to be delivered again.';
+comment on column fencepost_private.parked_event.given is 'Token of the lease under which it was, and is to be acknowledged; null until then.';

@@ -79,6 +79,19 @@ describe('an event that cannot be delivered', () => {
     expect(await consumerState(db(), type)).toMatchObject({ parked: 0 })
   })
 
+  it('comes again also when an earlier one was being read again meanwhile', async () => {
+    const type = await setUp(3)
+    const events = await readEvents(db(), type)
+    for (const event of events) await park(type, event)
+    await ackEvents(db(), type, events[2]?.position ?? '')
+    await replay(type, [events[2]?.id ?? 0])
+    const [again] = await readEvents(db(), type)
+    await replay(type, [events[0]?.id ?? 0])
+    await ackEvents(db(), type, again?.position ?? '')
+    expect(ids(await drainEvents(db(), type))).toEqual(ids(events).slice(0, 1))
+    expect(await consumerState(db(), type)).toMatchObject({ parked: 1 })
+  })
+
   it('is set aside again when it fails again, and is discarded when somebody says so', async () => {
     const type = await setUp(1)
     const [event] = await readEvents(db(), type)

@@ -52,8 +52,7 @@ function textOf(name: FunctionName, parameters: readonly string[]): string {
   const key = `${name} ${parameters.join(' ')}`
   let text = texts.get(key)
   if (text === undefined) {
-    // Quoted, since one of them is a word of SQL: position.
-    const list = parameters.map((parameter, index) => `"${parameter}" => $${index + 1}`)
+    const list = parameters.map((parameter, index) => `${parameter} => $${index + 1}`)
     text = `select * from fencepost.${name}(${list.join(', ')})`
     texts.set(key, text)
   }

@@ -99,7 +99,7 @@ export function ackEvents(
   position: string,
   options?: QueryOptions,
 ): Promise<boolean> {
-  return value(db, call('ack_events', { consumer, position }), options)
+  return value(db, call('ack_events', { consumer, upto: position }), options)
 }
 
 /**
@@ -114,5 +114,5 @@ export function parkEvent(
   reason: string,
   options?: QueryOptions,
 ): Promise<void> {
-  return perform(db, call('park_event', { consumer, position, reason }), options)
+  return perform(db, call('park_event', { consumer, event_position: position, reason }), options)
 }

@@ -123,8 +123,8 @@ export const signatures = {
   // consumers of the event log
   create_consumer: ['name', 'filter', 'start', 'max_lag'],
   read_events: ['consumer', 'max', 'reader', 'lease'],
-  ack_events: ['consumer', 'position'],
-  park_event: ['consumer', 'position', 'reason'],
+  ack_events: ['consumer', 'upto'],
+  park_event: ['consumer', 'event_position', 'reason'],
   seek_consumer: ['consumer', 'to_position'],
   drop_consumer: ['consumer'],
   list_events: ['after', 'max', 'filter'],

@@ -63,6 +63,7 @@ describe('after_restore', () => {
     expect(steps).toEqual([
       'watermarks voided',
       'ready jobs renumbered',
+      'consumers moved to the new numbers',
       'events renumbered',
       'counters counted anew',
     ])
