@@ -39,9 +39,10 @@ export const consumers = {
       const read = readers.map((reader) => reader.count)
       const lags = await Promise.all(readers.map((reader) => reader.catchUp()))
 
+      const { rows } = await client.query('select fencepost.event_position() as start')
       await fill(client, behind)
       await settle()
-      const far = await Reader.over(place.url, 'far', 'beginning')
+      const far = await Reader.over(place.url, 'far', rows[0].start)
       const farRate = await far.rate(SAMPLE)
       const near = await Reader.over(place.url, 'near', await positionBefore(client, SAMPLE))
       const nearRate = await near.rate(SAMPLE)
@@ -82,7 +83,7 @@ async function fill(client, events) {
         select fencepost_private.xid(), clock_timestamp(), 'job.completed', n from generate_series(1, ${EVENTS});
         commit;
         if n % ${APART} = 0 then
-          perform fencepost_private.tick('0');
+          perform fencepost_private.tick('0'), fencepost_private.ensure_partitions();
           commit;
         end if;
       end loop;

@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:9073b335c2a8d3ae93bc174622482b3534dd2475
+--! Hash: sha1:4a79958262dcb63d2a397ac99952402fb9ebbf8e
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -7851,20 +7851,26 @@ return to_char(p_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
 comment on function fencepost_private.utc_text(timestamptz) is 'A time as ISO 8601 in UTC.';
 --! EndIncluded outbox/webhooks/webhook_words.sql
 --! Included outbox/position.sql
+-- A place within a batch, but for the id that follows: the same for all of the batch.
+create function fencepost_private.place_text(p_position fencepost_private.log_position)
+returns text
+language sql
+immutable
+return (p_position).px || '.' || -(p_position).pflight || '-' || (p_position).tx || '.' || -(p_position).tflight || '-';
+comment on function fencepost_private.place_text(fencepost_private.log_position) is 'A place within a batch as readers see it, but for the id that follows.';
+
 -- Positions as texts. Readers treat them as opaque; a person sees in `7431.2` the tick below transaction 7431 with two
 -- in flight, in `7431.2-7440.0-981` the event 981 of the batch from there to the tick 7440.0, and in `…~12` the token of
 -- the lease under which it was read. `p981~12` is a parked event that is delivered again.
-create function fencepost_private.position_text(p_position fencepost_private.log_position, p_token int default null)
+create function fencepost_private.position_text(p_position fencepost_private.log_position)
 returns text
 language sql
 immutable
 set search_path = fencepost_private, pg_temp
 as $$
-  select (p_position).px || '.' || -(p_position).pflight
-      || case when (p_position).tx is null then '' else '-' || (p_position).tx || '.' || -(p_position).tflight || '-' || (p_position).last_id end
-      || coalesce('~' || p_token, '')
+  select case when (p_position).tx is null then (p_position).px || '.' || -(p_position).pflight else place_text(p_position) || (p_position).last_id end
 $$;
-comment on function fencepost_private.position_text(fencepost_private.log_position, int) is 'A position as readers see it.';
+comment on function fencepost_private.position_text(fencepost_private.log_position) is 'A position as readers see it.';
 
 -- Errors: JE003.
 create function fencepost_private.parse_position(p_text text)
@@ -8081,14 +8087,16 @@ end
 $$;
 comment on function fencepost_private.check_event_filter(text[], text[]) is 'Raises JE003 for kinds that do not exist and malformed types.';
 
-create type fencepost_private.unread_events as (events fencepost_private.event[], positions fencepost_private.log_position[], reached fencepost_private.log_position);
-comment on type fencepost_private.unread_events is 'Events, the place of each, and how far the look went.';
+create type fencepost_private.unread_events as (
+  events fencepost_private.event[], starts bigint[], places text[], sent fencepost_private.log_position, reached fencepost_private.log_position);
+comment on type fencepost_private.unread_events is
+  'Events; for each batch of them, how many come before it and its place as a text, to which the id is added; the place of the last event; how far the look went.';
 
 -- The next events after a place, at most p_max, batch after batch. `reached` is how far that goes: beyond the last
 -- event when what follows it in its batch, or in later ones, is not for this reader.
 --
 -- A batch reaches as far as ticks allow within about p_max events, so that a reader that is behind takes them as fast
--- as one that is not. A call passes at most 50 batches without an event for its reader.
+-- as one that is not, and what is read of a batch is most of it. A call passes at most 50 batches without an event for its reader.
 create function fencepost_private.unread(p_from fencepost_private.log_position, p_max int, p_filter fencepost_private.event_filter)
 returns fencepost_private.unread_events
 language plpgsql
@@ -8101,7 +8109,7 @@ set jit = off
 as $$
 declare
   v_at    log_position := kept_position(p_from);
-  v_found unread_events := row('{}', '{}', null);
+  v_found unread_events := row('{}', '{}', '{}', null, null);
   v_base  event_tick;
   v_next  event_tick;
   v_batch event[];
@@ -8109,7 +8117,7 @@ begin
   for v_try in 1..50 loop
     select t.* into v_base from event_tick t where t.x = v_at.px and t.flight = v_at.pflight limit 1;
     if v_at.tx is null then
-      v_next := next_tick(v_at, coalesce(v_base.last_id, 0) + greatest(p_max * 4, 2000));
+      v_next := next_tick(v_at, coalesce(v_base.last_id, 0) + greatest(p_max, 500));
       exit when v_next.x is null;
       v_at := row(v_at.px, v_at.pflight, v_next.x, v_next.flight, 0);
     else
@@ -8117,11 +8125,14 @@ begin
     end if;
 
     v_batch := batch_events(v_at, coalesce(v_base.xip, '{}'), v_next.xip, v_next.last_id - coalesce(v_base.last_id, 0), p_max - cardinality(v_found.events), p_filter);
-    v_found.events := v_found.events || v_batch;
-    v_found.positions := v_found.positions || array(
-      select row(v_at.px, v_at.pflight, v_at.tx, v_at.tflight, e.id)::log_position from unnest(v_batch) as e);
+    if cardinality(v_batch) > 0 then
+      v_found.starts := v_found.starts || cardinality(v_found.events)::bigint;
+      v_found.places := v_found.places || place_text(v_at);
+      v_found.events := v_found.events || v_batch;
+      v_found.sent := row(v_at.px, v_at.pflight, v_at.tx, v_at.tflight, (v_batch[cardinality(v_batch)]).id)::log_position;
+    end if;
     if cardinality(v_found.events) >= p_max then
-      v_at := v_found.positions[cardinality(v_found.positions)];
+      v_at := v_found.sent;
       exit;
     end if;
     v_at := place_of_tick(v_at.tx, v_at.tflight);
@@ -8229,8 +8240,10 @@ create type fencepost_private.told_event as (
   worker text, ready_at timestamptz, started_at timestamptz, actor text, data jsonb);
 comment on type fencepost_private.told_event is 'An event as readers see it.';
 
-create function fencepost_private.told(p_events fencepost_private.event[])
-returns table (place bigint, told fencepost_private.told_event)
+create function fencepost_private.told(p_read fencepost_private.unread_events, p_token int default null)
+returns table (
+  "position" text, id bigint, kind text, at timestamptz, tenant text, type text, job_id bigint, run_id bigint, task_id bigint, workflow text,
+  attempt int, outcome text, worker text, ready_at timestamptz, started_at timestamptz, actor text, data jsonb)
 language sql
 stable
 set search_path = fencepost_private, pg_temp
@@ -8239,8 +8252,9 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 set jit = off
 as $$
-  select e.place, row(e.id, e.kind, e.at, e.tenant, t.type, e.job_id, e.run_id, e.task_id, f.name, e.attempt, e.outcome, w.name, e.ready_at, e.started_at, e.actor, shown(e.data))::told_event
-  from unnest(p_events) with ordinality as e(id, xid, at, tenant, kind, outcome, lane_id, job_id, run_id, task_id, attempt, token, worker_id, ready_at, started_at, actor, data, place)
+  select (p_read).places[width_bucket(e.place - 1, (p_read).starts)] || e.id || coalesce('~' || p_token, ''),
+         e.id, e.kind, e.at, e.tenant, t.type, e.job_id, e.run_id, e.task_id, f.name, e.attempt, e.outcome, w.name, e.ready_at, e.started_at, e.actor, shown(e.data)
+  from unnest((p_read).events) with ordinality as e(id, xid, at, tenant, kind, outcome, lane_id, job_id, run_id, task_id, attempt, token, worker_id, ready_at, started_at, actor, data, place)
   left join lane l on l.lane_id = e.lane_id
   left join job_type t on t.type_id = l.type_id
   left join worker w on w.worker_id = e.worker_id
@@ -8248,7 +8262,7 @@ as $$
   left join workflow f on f.workflow_id = r.workflow_id
   order by e.place
 $$;
-comment on function fencepost_private.told(fencepost_private.event[]) is 'Events with the names of their types, workers and workflows, numbered in order.';
+comment on function fencepost_private.told(fencepost_private.unread_events, int) is 'Events with their positions and the names of their types, workers and workflows, in order.';
 --! EndIncluded outbox/unread.sql
 --! Included outbox/lag.sql
 -- What a consumer has not read, of all kinds: since when (the oldest by transaction), and how many, counted to 100,000.
@@ -8550,13 +8564,10 @@ begin
   v_state.position := kept_position(v_state.position);
   v_read := unread(v_state.position, read_events.max, event_filter_of(v_consumer.kinds, v_consumer.types, v_consumer.tenant, v_consumer.deliveries));
   if cardinality(v_read.events) > 0 then
-    v_state.sent := v_read.positions[cardinality(v_read.positions)];
+    v_state.sent := v_read.sent;
     v_state.after_sent := v_read.reached;
     perform put_state(v_state);
-    return query
-      select position_text(v_read.positions[t.place], v_state.token), (t.told).*
-      from told(v_read.events) as t
-      order by t.place;
+    return query select * from told(v_read, v_state.token);
   elsif is_after(v_read.reached, v_state.position) and (v_state.at < v_now - interval '1 second' or v_state.at > v_now) then
     -- what was passed is for others: we need not look at it again, nor must it be kept for us
     v_state.position := v_read.reached;
@@ -8774,11 +8785,8 @@ begin
   v_from := found_position(list_events.after);
   perform tick('100 milliseconds');
   v_read := unread(v_from, list_events.max, event_filter_of(v_filter.kinds, v_filter.types, v_filter.tenant));
-  return query
-    select position_text(v_read.positions[t.place]), (t.told).*
-    from told(v_read.events) as t
-    order by t.place;
-  if is_after(v_read.reached, coalesce(v_read.positions[cardinality(v_read.positions)], v_from)) then
+  return query select * from told(v_read);
+  if is_after(v_read.reached, coalesce(v_read.sent, v_from)) then
     position := position_text(v_read.reached);
     return next;
   end if;
@@ -8823,10 +8831,10 @@ begin
     set again = false, given = null, times = p.times + 1, reason = clipped(park_event.reason, 4096), parked_at = fencepost_private.now()
     where p.consumer_id = v_consumer.consumer_id and p.event_id = v_given.parked_id;
   else
-    select (t.told).* into v_event
-    from unread(row((v_given.place).px, (v_given.place).pflight, (v_given.place).tx, (v_given.place).tflight, (v_given.place).last_id - 1), 1, row(null, null, null, null)) as u
-    cross join lateral told(u.events) as t
-    where (t.told).id = (v_given.place).last_id;
+    select t.id, t.kind, t.at, t.tenant, t.type, t.job_id, t.run_id, t.task_id, t.workflow, t.attempt, t.outcome, t.worker, t.ready_at, t.started_at, t.actor, t.data
+      into v_event
+    from told(unread(row((v_given.place).px, (v_given.place).pflight, (v_given.place).tx, (v_given.place).tflight, (v_given.place).last_id - 1), 1, row(null, null, null, null))) as t
+    where t.id = (v_given.place).last_id;
     insert into parked_event as p (consumer_id, event_id, event, reason, parked_at)
     select v_consumer.consumer_id, v_event.id, to_jsonb(v_event), clipped(park_event.reason, 4096), fencepost_private.now()
     where v_event.id is not null

@@ -24,11 +24,8 @@ begin
   v_from := found_position(list_events.after);
   perform tick('100 milliseconds');
   v_read := unread(v_from, list_events.max, event_filter_of(v_filter.kinds, v_filter.types, v_filter.tenant));
-  return query
-    select position_text(v_read.positions[t.place]), (t.told).*
-    from told(v_read.events) as t
-    order by t.place;
-  if is_after(v_read.reached, coalesce(v_read.positions[cardinality(v_read.positions)], v_from)) then
+  return query select * from told(v_read);
+  if is_after(v_read.reached, coalesce(v_read.sent, v_from)) then
     position := position_text(v_read.reached);
     return next;
   end if;

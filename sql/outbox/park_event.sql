@@ -33,10 +33,10 @@ begin
     set again = false, given = null, times = p.times + 1, reason = clipped(park_event.reason, 4096), parked_at = fencepost_private.now()
     where p.consumer_id = v_consumer.consumer_id and p.event_id = v_given.parked_id;
   else
-    select (t.told).* into v_event
-    from unread(row((v_given.place).px, (v_given.place).pflight, (v_given.place).tx, (v_given.place).tflight, (v_given.place).last_id - 1), 1, row(null, null, null, null)) as u
-    cross join lateral told(u.events) as t
-    where (t.told).id = (v_given.place).last_id;
+    select t.id, t.kind, t.at, t.tenant, t.type, t.job_id, t.run_id, t.task_id, t.workflow, t.attempt, t.outcome, t.worker, t.ready_at, t.started_at, t.actor, t.data
+      into v_event
+    from told(unread(row((v_given.place).px, (v_given.place).pflight, (v_given.place).tx, (v_given.place).tflight, (v_given.place).last_id - 1), 1, row(null, null, null, null))) as t
+    where t.id = (v_given.place).last_id;
     insert into parked_event as p (consumer_id, event_id, event, reason, parked_at)
     select v_consumer.consumer_id, v_event.id, to_jsonb(v_event), clipped(park_event.reason, 4096), fencepost_private.now()
     where v_event.id is not null

@@ -1,17 +1,23 @@
+-- A place within a batch, but for the id that follows: the same for all of the batch.
+create function fencepost_private.place_text(p_position fencepost_private.log_position)
+returns text
+language sql
+immutable
+return (p_position).px || '.' || -(p_position).pflight || '-' || (p_position).tx || '.' || -(p_position).tflight || '-';
+comment on function fencepost_private.place_text(fencepost_private.log_position) is 'A place within a batch as readers see it, but for the id that follows.';
+
 -- Positions as texts. Readers treat them as opaque; a person sees in `7431.2` the tick below transaction 7431 with two
 -- in flight, in `7431.2-7440.0-981` the event 981 of the batch from there to the tick 7440.0, and in `…~12` the token of
 -- the lease under which it was read. `p981~12` is a parked event that is delivered again.
-create function fencepost_private.position_text(p_position fencepost_private.log_position, p_token int default null)
+create function fencepost_private.position_text(p_position fencepost_private.log_position)
 returns text
 language sql
 immutable
 set search_path = fencepost_private, pg_temp
 as $$
-  select (p_position).px || '.' || -(p_position).pflight
-      || case when (p_position).tx is null then '' else '-' || (p_position).tx || '.' || -(p_position).tflight || '-' || (p_position).last_id end
-      || coalesce('~' || p_token, '')
+  select case when (p_position).tx is null then (p_position).px || '.' || -(p_position).pflight else place_text(p_position) || (p_position).last_id end
 $$;
-comment on function fencepost_private.position_text(fencepost_private.log_position, int) is 'A position as readers see it.';
+comment on function fencepost_private.position_text(fencepost_private.log_position) is 'A position as readers see it.';
 
 -- Errors: JE003.
 create function fencepost_private.parse_position(p_text text)

@@ -64,13 +64,10 @@ begin
   v_state.position := kept_position(v_state.position);
   v_read := unread(v_state.position, read_events.max, event_filter_of(v_consumer.kinds, v_consumer.types, v_consumer.tenant, v_consumer.deliveries));
   if cardinality(v_read.events) > 0 then
-    v_state.sent := v_read.positions[cardinality(v_read.positions)];
+    v_state.sent := v_read.sent;
     v_state.after_sent := v_read.reached;
     perform put_state(v_state);
-    return query
-      select position_text(v_read.positions[t.place], v_state.token), (t.told).*
-      from told(v_read.events) as t
-      order by t.place;
+    return query select * from told(v_read, v_state.token);
   elsif is_after(v_read.reached, v_state.position) and (v_state.at < v_now - interval '1 second' or v_state.at > v_now) then
     -- what was passed is for others: we need not look at it again, nor must it be kept for us
     v_state.position := v_read.reached;

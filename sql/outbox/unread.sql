@@ -43,14 +43,16 @@ end
 $$;
 comment on function fencepost_private.check_event_filter(text[], text[]) is 'Raises JE003 for kinds that do not exist and malformed types.';
 
-create type fencepost_private.unread_events as (events fencepost_private.event[], positions fencepost_private.log_position[], reached fencepost_private.log_position);
-comment on type fencepost_private.unread_events is 'Events, the place of each, and how far the look went.';
+create type fencepost_private.unread_events as (
+  events fencepost_private.event[], starts bigint[], places text[], sent fencepost_private.log_position, reached fencepost_private.log_position);
+comment on type fencepost_private.unread_events is
+  'Events; for each batch of them, how many come before it and its place as a text, to which the id is added; the place of the last event; how far the look went.';
 
 -- The next events after a place, at most p_max, batch after batch. `reached` is how far that goes: beyond the last
 -- event when what follows it in its batch, or in later ones, is not for this reader.
 --
 -- A batch reaches as far as ticks allow within about p_max events, so that a reader that is behind takes them as fast
--- as one that is not. A call passes at most 50 batches without an event for its reader.
+-- as one that is not, and what is read of a batch is most of it. A call passes at most 50 batches without an event for its reader.
 create function fencepost_private.unread(p_from fencepost_private.log_position, p_max int, p_filter fencepost_private.event_filter)
 returns fencepost_private.unread_events
 language plpgsql
@@ -63,7 +65,7 @@ set jit = off
 as $$
 declare
   v_at    log_position := kept_position(p_from);
-  v_found unread_events := row('{}', '{}', null);
+  v_found unread_events := row('{}', '{}', '{}', null, null);
   v_base  event_tick;
   v_next  event_tick;
   v_batch event[];
@@ -71,7 +73,7 @@ begin
   for v_try in 1..50 loop
     select t.* into v_base from event_tick t where t.x = v_at.px and t.flight = v_at.pflight limit 1;
     if v_at.tx is null then
-      v_next := next_tick(v_at, coalesce(v_base.last_id, 0) + greatest(p_max * 4, 2000));
+      v_next := next_tick(v_at, coalesce(v_base.last_id, 0) + greatest(p_max, 500));
       exit when v_next.x is null;
       v_at := row(v_at.px, v_at.pflight, v_next.x, v_next.flight, 0);
     else
@@ -79,11 +81,14 @@ begin
     end if;
 
     v_batch := batch_events(v_at, coalesce(v_base.xip, '{}'), v_next.xip, v_next.last_id - coalesce(v_base.last_id, 0), p_max - cardinality(v_found.events), p_filter);
-    v_found.events := v_found.events || v_batch;
-    v_found.positions := v_found.positions || array(
-      select row(v_at.px, v_at.pflight, v_at.tx, v_at.tflight, e.id)::log_position from unnest(v_batch) as e);
+    if cardinality(v_batch) > 0 then
+      v_found.starts := v_found.starts || cardinality(v_found.events)::bigint;
+      v_found.places := v_found.places || place_text(v_at);
+      v_found.events := v_found.events || v_batch;
+      v_found.sent := row(v_at.px, v_at.pflight, v_at.tx, v_at.tflight, (v_batch[cardinality(v_batch)]).id)::log_position;
+    end if;
     if cardinality(v_found.events) >= p_max then
-      v_at := v_found.positions[cardinality(v_found.positions)];
+      v_at := v_found.sent;
       exit;
     end if;
     v_at := place_of_tick(v_at.tx, v_at.tflight);
@@ -191,8 +196,10 @@ create type fencepost_private.told_event as (
   worker text, ready_at timestamptz, started_at timestamptz, actor text, data jsonb);
 comment on type fencepost_private.told_event is 'An event as readers see it.';
 
-create function fencepost_private.told(p_events fencepost_private.event[])
-returns table (place bigint, told fencepost_private.told_event)
+create function fencepost_private.told(p_read fencepost_private.unread_events, p_token int default null)
+returns table (
+  "position" text, id bigint, kind text, at timestamptz, tenant text, type text, job_id bigint, run_id bigint, task_id bigint, workflow text,
+  attempt int, outcome text, worker text, ready_at timestamptz, started_at timestamptz, actor text, data jsonb)
 language sql
 stable
 set search_path = fencepost_private, pg_temp
@@ -201,8 +208,9 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 set jit = off
 as $$
-  select e.place, row(e.id, e.kind, e.at, e.tenant, t.type, e.job_id, e.run_id, e.task_id, f.name, e.attempt, e.outcome, w.name, e.ready_at, e.started_at, e.actor, shown(e.data))::told_event
-  from unnest(p_events) with ordinality as e(id, xid, at, tenant, kind, outcome, lane_id, job_id, run_id, task_id, attempt, token, worker_id, ready_at, started_at, actor, data, place)
+  select (p_read).places[width_bucket(e.place - 1, (p_read).starts)] || e.id || coalesce('~' || p_token, ''),
+         e.id, e.kind, e.at, e.tenant, t.type, e.job_id, e.run_id, e.task_id, f.name, e.attempt, e.outcome, w.name, e.ready_at, e.started_at, e.actor, shown(e.data)
+  from unnest((p_read).events) with ordinality as e(id, xid, at, tenant, kind, outcome, lane_id, job_id, run_id, task_id, attempt, token, worker_id, ready_at, started_at, actor, data, place)
   left join lane l on l.lane_id = e.lane_id
   left join job_type t on t.type_id = l.type_id
   left join worker w on w.worker_id = e.worker_id
@@ -210,4 +218,4 @@ as $$
   left join workflow f on f.workflow_id = r.workflow_id
   order by e.place
 $$;
-comment on function fencepost_private.told(fencepost_private.event[]) is 'Events with the names of their types, workers and workflows, numbered in order.';
+comment on function fencepost_private.told(fencepost_private.unread_events, int) is 'Events with their positions and the names of their types, workers and workflows, in order.';
