@@ -15,7 +15,7 @@ export const isOfWorkflows = ({ name }) => name.startsWith('workflow-')
 
 /** The scenarios in which systems meet. */
 export const contests = (results) =>
-  results.scenarios.filter(({ name }) => name !== 'floor' && name !== 'engine')
+  results.scenarios.filter(({ name }) => !['floor', 'engine', 'consumers'].includes(name))
 
 export const titleOf = (results, name) =>
   results.systems.find((system) => system.name === name)?.title ?? name

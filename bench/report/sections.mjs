@@ -1,5 +1,6 @@
 import { engineTable, floorTable } from './bounds.mjs'
 import { coresBusy, limit, part, ratioCell } from './cells.mjs'
+import { consumersTable } from './consumers.mjs'
 import {
   contests,
   micros,
@@ -19,6 +20,7 @@ import { workflowTable } from './workflows.mjs'
 export function section(results, scenario) {
   const body = {
     'held-snapshot': snapshotTable,
+    consumers: consumersTable,
     engine: engineTable,
     floor: floorTable,
     'wake-up': latencyTable,

@@ -18,7 +18,7 @@ export const consumers = {
   name: 'consumers',
   title: 'Consumers of the event log',
   about:
-    'One connection drains a queue through exchange, without readers and then with three consumers that each read and acknowledge every event as fast as they can. Then one consumer reads a long log, first from its beginning, then close to its end.',
+    'One connection drains a queue through exchange, without readers and then with three consumers that each read and acknowledge every event as fast as they can. Then consumers read a long log.',
   unit: 'drain with three readers ÷ without',
   higher: true,
   sizes: {
