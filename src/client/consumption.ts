@@ -3,8 +3,9 @@ import type { OutboxEvent } from '../database/engine.ts'
 import * as engine from '../database/engine.ts'
 import { unlessHopeless } from '../outbox/hopeless.ts'
 import { PausesUntil } from '../outbox/pauses.ts'
+import { reasonOf } from '../outbox/reason.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import { PermanentError } from '../worker/failure.ts'
+import { describeFailure, PermanentError } from '../worker/failure.ts'
 import { camelized } from './camel.ts'
 import type { LogEvent } from './event-batch.ts'
 
@@ -139,12 +140,12 @@ export class Consumption {
   /** Sets the event aside, so that those behind it are reached; false when that failed too. */
   async #park({ id, kind }: OutboxEvent, cause: unknown): Promise<boolean> {
     const { db, consumer, log } = this.#of
-    const reason = cause instanceof Error ? cause.message || cause.name : String(cause)
+    const reason = reasonOf(describeFailure(cause).error)
     try {
       await db.transaction(async (tx) => {
         const [again] = await this.#read(tx, 1)
         if (again?.id !== id) return // another reader has it now
-        await engine.parkEvent(tx, consumer, again.position, reason || 'it failed')
+        await engine.parkEvent(tx, consumer, again.position, reason)
         await engine.ackEvents(tx, consumer, again.position)
       })
     } catch (error) {

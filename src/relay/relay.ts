@@ -4,6 +4,7 @@ import type { OutboxEvent } from '../database/engine.ts'
 import * as engine from '../database/engine.ts'
 import { interval } from '../definitions/duration.ts'
 import { FencepostError } from '../errors.ts'
+import { reasonOf } from '../outbox/reason.ts'
 import { asRefusal } from '../refusal.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { within } from '../worker/within.ts'
@@ -125,7 +126,7 @@ export class Relay {
   async #park(refused: readonly Refused[]): Promise<void> {
     const { db, consumer } = this.#options
     for (const { event, reason } of refused) {
-      await engine.parkEvent(db, consumer, event.position, reason)
+      await engine.parkEvent(db, consumer, event.position, reasonOf(reason))
     }
   }
 }

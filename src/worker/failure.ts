@@ -1,4 +1,5 @@
 import { type Duration, interval } from '../definitions/duration.ts'
+import { storable } from '../storable.ts'
 import { AttemptAbortedError } from './abort.ts'
 
 /** Thrown by a handler to say that trying again is useless: the job is dead-lettered at once. */
@@ -46,7 +47,7 @@ export function describeFailure(thrown: unknown): Failure {
   const permanent = thrown instanceof PermanentError
   try {
     return {
-      error: clipped(summary(thrown), TEXT),
+      error: storable(summary(thrown), TEXT),
       details: JSON.stringify(details(thrown, DEPTH)),
       retryIn: retryIn(thrown),
       permanent,
@@ -58,7 +59,7 @@ export function describeFailure(thrown: unknown): Failure {
 
 /** A failure with no more than a text. */
 export function plainFailure(error: string, permanent = false): Failure {
-  return { error: clipped(error, TEXT), details: null, retryIn: null, permanent }
+  return { error: storable(error, TEXT), details: null, retryIn: null, permanent }
 }
 
 function retryIn(thrown: unknown): string | null {
@@ -104,23 +105,16 @@ interface Details {
 
 function details(thrown: unknown, depth: number): Details {
   if (!(thrown instanceof Error)) {
-    return { value: clipped(typeof thrown === 'string' ? thrown : summary(thrown), DETAIL) }
+    return { value: storable(typeof thrown === 'string' ? thrown : summary(thrown), DETAIL) }
   }
   const { code } = thrown as { code?: unknown }
-  const told: Details = { name: clipped(String(thrown.name), 200) }
-  told.message = clipped(String(thrown.message), DETAIL)
-  if (typeof code === 'string' || typeof code === 'number') told.code = clipped(String(code), 200)
-  if (typeof thrown.stack === 'string') told.stack = clipped(thrown.stack, DETAIL)
+  const told: Details = { name: storable(String(thrown.name), 200) }
+  told.message = storable(String(thrown.message), DETAIL)
+  if (typeof code === 'string' || typeof code === 'number') told.code = storable(String(code), 200)
+  if (typeof thrown.stack === 'string') told.stack = storable(thrown.stack, DETAIL)
   if (depth > 0 && thrown.cause !== undefined) told.cause = details(thrown.cause, depth - 1)
   if (depth > 0 && thrown instanceof AggregateError) {
     told.errors = thrown.errors.slice(0, 5).map((each) => details(each, depth - 1))
   }
   return told
-}
-
-/** A text that PostgreSQL can store, of at most so many characters. */
-function clipped(text: string, most: number): string {
-  const short =
-    text.length <= most ? text : `${text.slice(0, most)} … (cut from ${text.length} characters)`
-  return short.replaceAll('\0', '␀').replaceAll(/\p{Surrogate}/gu, '\ufffd')
 }

@@ -276,6 +276,36 @@ describe('consume', () => {
     ])
   })
 
+  it('parks with a reason whatever its handler throws', async () => {
+    const name = await fresh()
+    const thrown = [
+      new Error(' '),
+      new Error('NUL \0 and half \ud83d'),
+      '',
+      undefined,
+      Object.create(null),
+      Symbol('odd'),
+    ]
+    const ids = await put(name, thrown.length)
+    await consumed(
+      name,
+      ([event]) => {
+        throw thrown[ids.indexOf(event?.jobId as number)]
+      },
+      { max: 1, maxAttempts: 1 },
+    )
+    const parked = await engine.parkedEvents(name)
+    expect(parked.map(({ jobId }) => jobId)).toEqual(ids)
+    expect(parked.map(({ reason }) => reason)).toEqual([
+      'it failed',
+      'NUL ␀ and half \ufffd',
+      'the handler threw an empty text',
+      'the handler threw undefined',
+      'the handler threw an object: {}',
+      'the handler threw Symbol(odd)',
+    ])
+  })
+
   it('goes on after its connections were killed, at any time, without losing or repeating', async () => {
     const name = await fresh()
     await db().query('delete from ledger')

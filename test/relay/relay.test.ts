@@ -138,6 +138,23 @@ it('parks what the sink refuses, before the position passes it', async () => {
   expect(sink.taken.slice(-ids.length)).toEqual(ids)
 })
 
+it('parks for any reason, also one that cannot be stored as it is', async () => {
+  const consumer = await stage.consumer('odd', { kinds: ['job.completed'] })
+  await stage.lives(3)
+  const sink = new Hand()
+  const reasons = [' ', 'a NUL: \0', 'half a pair: \ud83d']
+  sink.act = async (events) =>
+    events.map((event, index) => ({ event, reason: reasons[index] as string }))
+  await using _ = stage.relay({ consumer, sink })
+  await passed(consumer)
+  const parked = await engine.parkedEvents(stage.database.db, consumer)
+  expect(parked.map(({ reason }) => reason)).toEqual([
+    'it failed',
+    'a NUL: ␀',
+    'half a pair: \ufffd',
+  ])
+})
+
 it('two relays of one consumer: the second takes over from one that froze, which then does no harm', async () => {
   const consumer = await stage.consumer('pair')
   const type = await stage.lives(6)
