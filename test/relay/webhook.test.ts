@@ -91,6 +91,15 @@ const seen = (name: string, what: string) =>
 const verified = (secret: string, { body, headers }: Hit) =>
   new Webhook(secret).verify(body, headers as Record<string, string>)
 
+/** How long its deliveries wait for their next attempts, in seconds. */
+const waitsOf = (name: string) =>
+  column<number>(
+    db(),
+    `select extract(epoch from d.available_at - fencepost_private.now())::float8 from fencepost_private.delayed d
+     join fencepost_private.lane l using (lane_id) join fencepost_private.job_type t using (type_id) where t.type like '%' || $1`,
+    [name],
+  )
+
 const idOf = ({ headers }: Hit) => headers['webhook-id']
 const ended = (name: string) => attempts.filter(({ type }) => type.endsWith(name))
 
@@ -191,22 +200,38 @@ describe('a delivery that fails', () => {
     )
     await using _ = relaying()
     const made = await webhook(endpoint.url)
-    const wait = () =>
-      column<number>(
-        db(),
-        `select extract(epoch from d.available_at - fencepost_private.now())::float8 from fencepost_private.delayed d
-         join fencepost_private.lane l using (lane_id) join fencepost_private.job_type t using (type_id) where t.type like '%' || $1`,
-        [made.name],
-      )
     await made.tell()
     await expect.poll(() => ended(made.name).length).toBe(1)
-    expect((await wait())[0]).toBeGreaterThan(110)
-    expect((await wait())[0]).toBeLessThanOrEqual(120)
+    expect((await waitsOf(made.name))[0]).toBeGreaterThan(110)
+    expect((await waitsOf(made.name))[0]).toBeLessThanOrEqual(120)
     await made.tell()
     await expect.poll(() => ended(made.name).length).toBe(2)
-    const longest = Math.max(...(await wait()))
+    const longest = Math.max(...(await waitsOf(made.name)))
     expect(longest).toBeGreaterThan(86_000)
     expect(longest).toBeLessThanOrEqual(86_400)
+    await one(db(), 'select fencepost.drop_webhook($1)', [made.name])
+  })
+
+  it('waits no shorter than its backoff, whatever Retry-After says', async () => {
+    await using endpoint = await Endpoint.open()
+    await using _ = relaying()
+    const made = await webhook(endpoint.url)
+    await made.configure(`backoff_base => '10 seconds'`)
+    const said = ['1', '0', '-5', 'soon', 'Sun, 06 Nov 1994 08:49:37 GMT']
+    for (const [index, text] of said.entries()) {
+      endpoint.otherwise = { status: 503, headers: { 'retry-after': text } }
+      await made.tell()
+      await expect.poll(() => ended(made.name).length).toBe(index + 1)
+    }
+    const waits = await waitsOf(made.name)
+    expect(waits).toHaveLength(said.length)
+    for (const wait of waits) expect(wait).toBeGreaterThan(4)
+
+    endpoint.otherwise = { status: 503, headers: { 'retry-after': '15' } }
+    await moveClock(db(), '10 seconds')
+    await expect.poll(() => ended(made.name).length).toBe(2 * said.length)
+    // the second attempt waits 4 times as long as the first
+    for (const wait of await waitsOf(made.name)) expect(wait).toBeGreaterThan(30)
     await one(db(), 'select fencepost.drop_webhook($1)', [made.name])
   })
 

@@ -53,6 +53,20 @@ export function webhookTypes(
   return db.query(text, [], options)
 }
 
+/** How long a job of this type waits at most after this attempt has failed, in ms. */
+export async function backoffAfter(
+  db: Queryable,
+  type: string,
+  attempt: number,
+  options?: QueryOptions,
+): Promise<number> {
+  const text = `select 1000 * least(extract(epoch from backoff_cap)::float8,
+                      extract(epoch from backoff_base)::float8 * least(power(backoff_factor, least($2::int - 1, 100)), 1e15)) as ms
+                from fencepost.types where type = $1`
+  const [row] = await db.query<{ readonly ms: number }>(text, [type, attempt], options)
+  return row?.ms ?? 0
+}
+
 /** A webhook to be made. */
 export interface NewWebhook {
   readonly name: string

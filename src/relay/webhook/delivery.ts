@@ -6,9 +6,9 @@ import { asRefusal } from '../../refusal.ts'
 import { version } from '../../version.ts'
 import type { JobContext } from '../../worker/context.ts'
 import { PermanentError } from '../../worker/failure.ts'
-import { post } from './post.ts'
+import { type Answer, post } from './post.ts'
 import { signedHeaders } from './signature.ts'
-import { judge } from './verdict.ts'
+import { askedWait, judge } from './verdict.ts'
 
 /** How deliveries are made. */
 export interface DeliveryOptions {
@@ -41,7 +41,7 @@ async function deliver(
     allowPrivate,
     signal: context.signal,
   })
-  if (judge(answer, new Date()) === 'gone') {
+  if (judge(answer, await waitAfter(answer, context, db)) === 'gone') {
     await engine.configureWebhook(db, context.type.slice(PREFIX.length), {
       paused: true,
       reason: 'the endpoint answered 410 Gone',
@@ -49,6 +49,20 @@ async function deliver(
     throw new Error('the endpoint answered 410 Gone: its webhook was paused')
   }
   return { status: answer.status }
+}
+
+/**
+ * How long to wait when the endpoint asks for it, in ms: as long as that, and no shorter than without asking. An
+ * endpoint that always says "in a second" would otherwise use up all attempts in seconds.
+ */
+async function waitAfter(
+  answer: Answer,
+  { type, attempt }: JobContext,
+  db: Database,
+): Promise<number | undefined> {
+  const asked = askedWait(answer, new Date())
+  if (asked === undefined) return undefined
+  return Math.max(asked, await engine.backoffAfter(db, type, attempt))
 }
 
 async function deliveryOf(
