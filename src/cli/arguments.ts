@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import { milliseconds, writtenDuration } from '../definitions/duration.ts'
 import { suggestion } from '../suggest.ts'
 
 /** An option of a command. */
@@ -85,4 +86,19 @@ export function wholeNumber(what: string, text: string): number {
   const value = Number(text)
   if (/^-?\d+$/.test(text) && Number.isSafeInteger(value)) return value
   throw new UsageError(`${what} must be a whole number`, `received ${JSON.stringify(text)}`)
+}
+
+/**
+ * The milliseconds of a duration in an argument, of at least `least` and at most `most`.
+ *
+ * @param what how it is called in messages
+ * @throws UsageError
+ */
+export function duration(what: string, text: string, least = 0, most?: number): number {
+  const problem = writtenDuration(least, most)(text)
+  if (problem === undefined) return milliseconds(text)
+  throw new UsageError(
+    `${what} ${problem}`,
+    `received ${JSON.stringify(text)}; units are ms, s, m, h, d and w`,
+  )
 }

@@ -1,4 +1,4 @@
-import { type OptionSpec, UsageError, wholeNumber } from './arguments.ts'
+import { duration, type OptionSpec, UsageError, wholeNumber } from './arguments.ts'
 import type { Terminal } from './terminal.ts'
 
 /** A command: what it takes and what it does. */
@@ -52,6 +52,12 @@ export class Invocation {
   number(option: string): number | undefined {
     const text = this.text(option)
     return text === undefined ? undefined : wholeNumber(`--${option}`, text)
+  }
+
+  /** The value of an option as a duration, in ms, of at least `least` and at most `most`. */
+  milliseconds(option: string, least = 0, most?: number): number | undefined {
+    const text = this.text(option)
+    return text === undefined ? undefined : duration(`--${option}`, text, least, most)
   }
 
   /** The options of these that were given, as a filter: with _ for - in their names. */

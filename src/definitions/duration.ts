@@ -41,6 +41,13 @@ export function durationFrom(least: number, most = Number.POSITIVE_INFINITY): Ch
   }
 }
 
+/** The same for a duration that is written, as in a command line: there each number has its unit. */
+export function writtenDuration(least: number, most?: number): Check {
+  const check = durationFrom(least, most)
+  return (value) =>
+    parse(value) === undefined ? 'must be a duration such as 500ms, 2s, 1h 30m' : check(value)
+}
+
 const EXPECTED = "must be a number of milliseconds or a text such as '500ms', '2s', '1h 30m'"
 
 /**

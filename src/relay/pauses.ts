@@ -6,6 +6,9 @@ const LONGEST_RETRY = 15_000
 /** The shortest pause when there is nothing to do, in ms. */
 const SHORTEST = 20
 
+/** The shortest that `poll` may be, in ms: less would only keep the database busy. */
+export const SHORTEST_POLL = 10
+
 /** How long a relay waits before it looks again. */
 export class Pauses {
   readonly #poll: number

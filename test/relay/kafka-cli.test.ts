@@ -17,7 +17,16 @@ describe('a command line that is wrong', () => {
     [[...RELAY, '--max', '0'], 2, '--max must be from 1 to 10000'],
     [[...RELAY, '--topic', 'my {topic}'], 1, 'JE003'],
     [[...RELAY, '--config', 'compression=gzip', '--config', 'tsl=true'], 1, 'Did you mean tls?'],
-    [[...RELAY, '--lease', 'soon'], 1, 'JE003'],
+    [['relay', 'kafka', '--consumer', 'c', '--brokers', 'a:99999'], 2, '"a:99999" is no broker'],
+    [['relay', 'kafka', '--consumer', 'c', '--brokers', 'a:0'], 2, '"a:0" is no broker'],
+    [['relay', 'kafka', '--consumer', 'k 1', '--brokers', 'a:1'], 2, '--consumer must be a word'],
+    [[...RELAY, '--topic', '..'], 1, 'no topic may have that name'],
+    [[...RELAY, '--config', 'patience=soon'], 1, 'patience must be a duration'],
+    [[...RELAY, '--config', 'send-timeout=0ms'], 1, 'send-timeout must be at least 1 ms'],
+    [[...RELAY, '--lease', 'soon'], 2, '--lease must be a duration'],
+    [[...RELAY, '--lease', '1ms'], 2, '--lease must be at least 1000 ms'],
+    [[...RELAY, '--lease', '2d'], 2, '--lease must be at most 86400000 ms'],
+    [[...RELAY, '--poll', '0'], 2, '--poll must be a duration'],
     [RELAY, 1, 'ECONNREFUSED'],
   ])('%j', async (args, exitCode, message) => {
     const env = { DATABASE_URL: 'postgresql://127.0.0.1:1/none' }

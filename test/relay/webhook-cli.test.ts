@@ -69,7 +69,11 @@ it('makes, shows, changes, rotates, serves and removes a webhook', async () => {
     code: 0,
     out: 'billing is removed\n',
   })
-  expect((await run(['webhook', 'drop', 'billing'])).out).toBe('there was no webhook billing\n')
+  expect(await run(['webhook', 'drop', 'billing'])).toMatchObject({
+    code: 1,
+    out: '',
+    err: expect.stringContaining('error JE002: webhook billing does not exist'),
+  })
   expect((await run(['webhook', 'list'])).out).toBe('No webhooks.\n')
 })
 
@@ -102,6 +106,11 @@ it.each([
   [['webhook', 'list', 'nobody'], 2, 'there is no webhook nobody'],
   [['webhook', 'configure', 'x', '--pause', '--resume'], 2, 'not both'],
   [['webhook', 'configure', 'x', '--no-filter', '--kind', 'run.*'], 2, 'not both'],
+  [['webhook', 'configure', 'x'], 2, 'nothing is changed'],
+  [['webhook', 'configure', 'x', '--backoff-base', 'long'], 2, '--backoff-base must be a duration'],
+  [['webhook', 'rotate', 'x', '--keep-old', '2y'], 2, '--keep-old must be a duration'],
+  [['relay', 'webhook', '--poll', '0'], 2, '--poll must be a duration'],
+  [['relay', 'webhook', '--poll', '0ms'], 2, '--poll must be at least 10 ms'],
   [['relay', 'webhook', '--concurrency', '0'], 2, 'from 1 to 10000'],
   [['webhook', 'rotate', 'nobody'], 1, 'does not exist'],
   [['webhook', 'create', 'x', 'nowhere'], 1, 'needs a URL'],

@@ -1,14 +1,11 @@
 import { z } from '@hono/zod-openapi'
-import type { Queryable } from '../../database/database.ts'
 import {
   configureWebhook,
   createWebhook,
-  dropWebhook,
   rotateWebhookSecret,
-  type WebhookRow,
   webhooks,
 } from '../../database/engine.ts'
-import { FencepostError } from '../../errors.ts'
+import { dropExistingWebhook, existingWebhook } from '../../outbox/existing-webhook.ts'
 import { endpoint } from '../endpoint.ts'
 import { anyJson, fields, interval } from '../fields.ts'
 import { Webhook } from '../webhook-schemas.ts'
@@ -137,22 +134,9 @@ const drop = endpoint({
   answers: { 204: { description: 'It is gone.' } },
   problems: ['JE001', 'JE002'],
   handle: async ({ params: { name } }, { db }) => {
-    if (await dropWebhook(db, name)) return { status: 204 }
-    throw missing(name)
+    await dropExistingWebhook(db, name)
+    return { status: 204 }
   },
 })
 
 export const webhookRoutes = [list, get, create, change, rotate, drop]
-
-async function existingWebhook(db: Queryable, name: string): Promise<WebhookRow> {
-  const [row] = await webhooks(db, { name })
-  if (row === undefined) throw missing(name)
-  return row
-}
-
-function missing(name: string): FencepostError {
-  return new FencepostError('JE002', `webhook ${name.slice(0, 200)} does not exist`, {
-    detail: `received name = ${name.slice(0, 200)}`,
-    hint: 'See /webhooks.',
-  })
-}

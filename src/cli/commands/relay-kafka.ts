@@ -1,11 +1,11 @@
 import { connect, type Queryable } from '../../database/database.ts'
 import * as engine from '../../database/engine.ts'
-import { milliseconds } from '../../definitions/duration.ts'
 import { FencepostError } from '../../errors.ts'
 import type { KafkaClient } from '../../relay/kafka/sender.ts'
 import { kafkaConfig, kafkaSettings } from '../../relay/kafka/settings.ts'
 import { TopicTemplate } from '../../relay/kafka/topic.ts'
 import { KafkaSink } from '../../relay/kafka.ts'
+import { SHORTEST_POLL } from '../../relay/pauses.ts'
 import { Relay } from '../../relay/relay.ts'
 import { createLogger } from '../../telemetry/logger.ts'
 import { UsageError } from '../arguments.ts'
@@ -52,18 +52,18 @@ ${settings}`,
   },
   async run(invocation) {
     const { terminal } = invocation
-    const consumer = needed(invocation, 'consumer')
+    const consumer = wordOf('consumer', needed(invocation, 'consumer'))
     const kafka = {
       brokers: brokersOf(needed(invocation, 'brokers')),
-      clientId: clientIdOf(invocation.text('client-id') ?? `fencepost-${consumer}`),
+      clientId: wordOf('client-id', invocation.text('client-id') ?? `fencepost-${consumer}`),
       topics: new TopicTemplate(invocation.text('topic') ?? 'fencepost.{kind}'),
       settings: kafkaSettings(invocation.texts('config'), terminal.env),
     }
     const pace = {
       max: batchOf(invocation.number('max') ?? 500),
-      lease: milliseconds(invocation.text('lease') ?? '30s'),
-      poll: milliseconds(invocation.text('poll') ?? '1s'),
-      stopDeadline: milliseconds(invocation.text('stop-deadline') ?? '10s'),
+      lease: invocation.milliseconds('lease', 1_000, 86_400_000) ?? 30_000,
+      poll: invocation.milliseconds('poll', SHORTEST_POLL) ?? 1_000,
+      stopDeadline: invocation.milliseconds('stop-deadline') ?? 10_000,
     }
     const sink = new KafkaSink(await loadClient(), kafka)
     const log = createLogger({ destination: terminal }).child({ consumer })
@@ -93,15 +93,20 @@ function needed(invocation: Invocation, option: string): string {
 
 function brokersOf(text: string): string[] {
   const brokers = text.split(',').map((each) => each.trim())
-  const wrong = brokers.find((each) => !/^(\[[0-9a-f:.]+\]|[^\s:[\]/]+)(:\d{1,5})?$/i.test(each))
+  const wrong = brokers.find((each) => !isBroker(each))
   if (wrong === undefined) return brokers
   throw new UsageError(`${JSON.stringify(wrong)} is no broker`, 'As kafka-1:9092,kafka-2:9092.')
 }
 
-/** Kafka's clients allow no spaces in it. */
-function clientIdOf(text: string): string {
+function isBroker(text: string): boolean {
+  const [, port] = /^(?:\[[0-9a-f:.]+\]|[^\s:[\]/]+)(?::(\d{1,5}))?$/i.exec(text) ?? [text, '0']
+  return port === undefined || (Number(port) >= 1 && Number(port) <= 65_535)
+}
+
+/** Neither consumers nor Kafka's clients have spaces in their names. */
+function wordOf(option: string, text: string): string {
   if (/^\S+$/.test(text)) return text
-  throw new UsageError('--client-id must be a word', `received ${JSON.stringify(text)}`)
+  throw new UsageError(`--${option} must be a word`, `received ${JSON.stringify(text)}`)
 }
 
 function batchOf(max: number): number {

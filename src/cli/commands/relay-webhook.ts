@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
 import { connect } from '../../database/database.ts'
-import { milliseconds } from '../../definitions/duration.ts'
+import { SHORTEST_POLL } from '../../relay/pauses.ts'
 import { WebhookRelay } from '../../relay/webhook.ts'
 import { createLogger } from '../../telemetry/logger.ts'
 import { UsageError } from '../arguments.ts'
@@ -34,6 +34,8 @@ refused unless --allow-private is given. As many may run as you like. Logs to st
     if (concurrency !== undefined && (concurrency < 1 || concurrency > 10_000)) {
       throw new UsageError('--concurrency must be from 1 to 10000', `received ${concurrency}`)
     }
+    const poll = invocation.milliseconds('poll', SHORTEST_POLL) ?? 1_000
+    const stopDeadline = invocation.milliseconds('stop-deadline') ?? 30_000
     const log = createLogger({ destination: terminal })
     await using db = connect({
       url,
@@ -46,8 +48,8 @@ refused unless --allow-private is given. As many may run as you like. Logs to st
       log,
       concurrency,
       allowPrivate: invocation.has('allow-private'),
-      poll: milliseconds(invocation.text('poll') ?? '1s'),
-      stopDeadline: milliseconds(invocation.text('stop-deadline') ?? '30s'),
+      poll,
+      stopDeadline,
     })
     log.info({ allow_private: invocation.has('allow-private') }, 'the relay to webhooks begins')
     const running = relay.run()

@@ -1,5 +1,6 @@
 import * as engine from '../../database/engine.ts'
 import { interval } from '../../definitions/duration.ts'
+import { dropExistingWebhook } from '../../outbox/existing-webhook.ts'
 import { type OptionSpec, UsageError } from '../arguments.ts'
 import type { Command, Invocation } from '../command.ts'
 import { withDatabase } from '../database.ts'
@@ -76,6 +77,15 @@ export const webhookList: Command = {
   },
 }
 
+const changeOptions: Readonly<Record<string, OptionSpec>> = {
+  ...settingOptions,
+  ...filterOptions,
+  'no-filter': { help: 'All events from now on.' },
+  pause: { help: 'Send nothing; events wait in the log.' },
+  resume: { help: 'Go on.' },
+  reason: { value: '<text>', help: 'Why.' },
+}
+
 export const webhookConfigure: Command = {
   usage: '<name>',
   help: `Changes what is given; the rest stays. --kind, --type and --tenant together make the new filter.
@@ -83,16 +93,12 @@ export const webhookConfigure: Command = {
   fencepost webhook configure billing --pause --reason 'they are moving'
   fencepost webhook configure billing --resume --url https://new.example.com/hooks`,
   takes: [1, 1],
-  options: {
-    ...settingOptions,
-    ...filterOptions,
-    'no-filter': { help: 'All events from now on.' },
-    pause: { help: 'Send nothing; events wait in the log.' },
-    resume: { help: 'Go on.' },
-    reason: { value: '<text>', help: 'Why.' },
-  },
+  options: changeOptions,
   async run(invocation) {
     const [name = ''] = invocation.positionals
+    if (!Object.keys(changeOptions).some((option) => invocation.has(option))) {
+      throw new UsageError('nothing is changed', 'See fencepost webhook configure --help.')
+    }
     if (invocation.has('pause') && invocation.has('resume')) {
       throw new UsageError('give --pause or --resume, not both')
     }
@@ -108,10 +114,10 @@ export const webhookConfigure: Command = {
         paused,
         reason: invocation.text('reason'),
         max_attempts: invocation.number('max-attempts'),
-        timeout: durationOf(invocation, 'timeout'),
+        timeout: intervalOf(invocation, 'timeout'),
         max_running: invocation.number('max-running'),
-        backoff_base: durationOf(invocation, 'backoff-base'),
-        backoff_cap: durationOf(invocation, 'backoff-cap'),
+        backoff_base: intervalOf(invocation, 'backoff-base'),
+        backoff_cap: intervalOf(invocation, 'backoff-cap'),
       }),
     )
     invocation.answer({ name }, () => `${name} is configured`)
@@ -132,7 +138,7 @@ export const webhookRotate: Command = {
     const given = await secretOf(invocation)
     const secret = await withDatabase(invocation, (db) =>
       engine.rotateWebhookSecret(db, name, {
-        keep_old: durationOf(invocation, 'keep-old'),
+        keep_old: intervalOf(invocation, 'keep-old'),
         secret: given,
       }),
     )
@@ -147,10 +153,8 @@ export const webhookDrop: Command = {
   takes: [1, 1],
   async run(invocation) {
     const [name = ''] = invocation.positionals
-    const dropped = await withDatabase(invocation, (db) => engine.dropWebhook(db, name))
-    invocation.answer({ name, dropped }, () =>
-      dropped ? `${name} is removed` : `there was no webhook ${name}`,
-    )
+    await withDatabase(invocation, (db) => dropExistingWebhook(db, name))
+    invocation.answer({ name, dropped: true }, () => `${name} is removed`)
     return undefined
   },
 }
@@ -172,7 +176,7 @@ async function secretOf(invocation: Invocation): Promise<string | undefined> {
   return text === '-' ? (await invocation.input()).trim() : text
 }
 
-function durationOf(invocation: Invocation, option: string): string | undefined {
-  const text = invocation.text(option)
-  return text === undefined ? undefined : interval(text)
+function intervalOf(invocation: Invocation, option: string): string | undefined {
+  const ms = invocation.milliseconds(option)
+  return ms === undefined ? undefined : interval(ms)
 }

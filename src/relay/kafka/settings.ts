@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { ProducerOptions } from '@platformatic/kafka'
-import { milliseconds } from '../../definitions/duration.ts'
+import { milliseconds, writtenDuration } from '../../definitions/duration.ts'
 import { FencepostError } from '../../errors.ts'
 import { suggestion } from '../../suggest.ts'
 
@@ -61,8 +61,8 @@ export function kafkaSettings(
       ...(sasl === undefined ? {} : { sasl }),
       autocreateTopics: chosen(given, 'create-topics', ['true', 'false']) !== 'false',
     },
-    sendTimeout: milliseconds(given.get('send-timeout') ?? '20s'),
-    patience: milliseconds(given.get('patience') ?? '60s'),
+    sendTimeout: duration(given, 'send-timeout', 1) ?? 20_000,
+    patience: duration(given, 'patience', 0) ?? 60_000,
     requestBytes: bytes(given, 'request-bytes') ?? 900_000,
     messageBytes: bytes(given, 'message-bytes') ?? 50_000_000,
   }
@@ -125,6 +125,14 @@ function bytes(given: Given, name: string): number | undefined {
   if (text === undefined) return undefined
   if (/^[1-9]\d{0,9}$/.test(text)) return Number(text)
   throw refusal(`${name} must be a number of bytes`, `received ${text}`)
+}
+
+function duration(given: Given, name: string, least: number): number | undefined {
+  const text = given.get(name)
+  if (text === undefined) return undefined
+  const problem = writtenDuration(least)(text)
+  if (problem === undefined) return milliseconds(text)
+  throw refusal(`${name} ${problem}`, `received ${text}`)
 }
 
 function read(name: string, file: string): string {

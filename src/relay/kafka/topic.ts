@@ -40,10 +40,13 @@ export class TopicTemplate {
         `the name of its topic has ${topic.length} characters, at most ${LONGEST} are allowed`,
       )
     }
-    if (topic === '.' || topic === '..')
-      throw new InvalidTopicError(`"${topic}" is no name of a topic`)
+    if (isReserved(topic)) throw new InvalidTopicError(`"${topic}" is no name of a topic`)
     return topic
   }
+}
+
+function isReserved(topic: string): boolean {
+  return topic === '.' || topic === '..'
 }
 
 /** An event makes a name that no topic can have. */
@@ -57,6 +60,7 @@ function wordOf(event: OutboxEvent, field: Field): string {
 
 function partsOf(template: string): Part[] {
   if (template === '') throw refusal('it is empty', template)
+  if (isReserved(template)) throw refusal('no topic may have that name', template)
   const parts = template.split(/(\{[^{}]*\})/).filter((part) => part !== '')
   return parts.map((part) => {
     const name = /^\{(.*)\}$/.exec(part)?.[1]
