@@ -25,13 +25,32 @@ export function checkOptions(
     const check = Object.hasOwn(checks, name) ? checks[name] : undefined
     if (check === undefined) throw unknownOption(what, name, Object.keys(checks))
     if (value === undefined) continue
-    const problem = check(value)
-    if (problem === undefined) continue
-    throw new FencepostError('JE003', `${what}: ${name} ${problem}`, {
-      detail: `received ${name} = ${shown(value)}`,
-      hint: 'Leave it out for its default.',
-    })
+    refuseUnless(check, what, name, value, 'Leave it out for its default.')
   }
+}
+
+/**
+ * Checks an argument that must be given.
+ *
+ * @throws FencepostError JE003 that names it
+ */
+export function checkArgument(what: string, name: string, value: unknown, check: Check): void {
+  refuseUnless(check, what, name, value, 'It has no default.')
+}
+
+function refuseUnless(
+  check: Check,
+  what: string,
+  name: string,
+  value: unknown,
+  hint: string,
+): void {
+  const problem = check(value)
+  if (problem === undefined) return
+  throw new FencepostError('JE003', `${what}: ${name} ${problem}`, {
+    detail: `received ${name} = ${shown(value)}`,
+    hint,
+  })
 }
 
 function unknownOption(what: string, name: string, known: readonly string[]): FencepostError {

@@ -1,6 +1,8 @@
 import type { Database } from '../database/database.ts'
 import { isConnectionError } from '../database/database.ts'
 import * as engine from '../database/engine.ts'
+import { FencepostError } from '../errors.ts'
+import { shown } from '../options.ts'
 import { PausesUntil } from '../outbox/pauses.ts'
 import { type Camelized, camelized } from './camel.ts'
 import { on, type TransactionOption } from './new-job.ts'
@@ -46,26 +48,33 @@ export class EventBatch {
    * lost connection is survived for as long as the lease lasts.
    *
    * @throws FencepostError JE001 when the lease was lost: another reader has the events too, and a transaction must be
-   *   rolled back; JE002 when the consumer is gone; JE004 when it has expired
+   *   rolled back; JE002 when the consumer is gone; JE003 when `upTo` is no event; JE004 when it has expired
    */
   async ack({ upTo, tx }: AckOptions = {}): Promise<boolean> {
     const last = this.events.at(-1) as LogEvent
-    const event = upTo ?? last
+    const position = upTo === undefined ? last.position : positionOf('batch.ack: upTo', upTo)
     const moved =
       tx === undefined
-        ? await this.#ackForSure(event.position)
-        : await engine.ackEvents(on(this.#of.db, { tx }), this.#of.consumer, event.position)
-    if (event.position === last.position) this.#isDone = true
+        ? await this.#ackForSure(position)
+        : await engine.ackEvents(on(this.#of.db, { tx }), this.#of.consumer, position)
+    if (position === last.position) this.#isDone = true
     return moved
   }
 
   /**
    * Sets an event aside that cannot be delivered, with the reason. Acknowledge it then like the others.
    *
-   * @throws FencepostError JE001 when the lease was lost; JE002; JE003 without a reason
+   * @throws FencepostError JE001 when the lease was lost; JE002; JE003 without an event or a reason
    */
-  park(event: LogEvent, reason: string, options: TransactionOption = {}): Promise<void> {
-    return engine.parkEvent(on(this.#of.db, options), this.#of.consumer, event.position, reason)
+  async park(event: LogEvent, reason: string, options: TransactionOption = {}): Promise<void> {
+    const position = positionOf('batch.park: the event', event)
+    if (typeof reason !== 'string') {
+      throw new FencepostError('JE003', 'batch.park: an event is set aside with a reason', {
+        detail: `received reason = ${shown(reason)}`,
+        hint: 'Say in a text why it cannot be delivered.',
+      })
+    }
+    await engine.parkEvent(on(this.#of.db, options), this.#of.consumer, position, reason)
   }
 
   /** An acknowledgement may be repeated, so that one whose answer was lost is. */
@@ -82,4 +91,18 @@ export class EventBatch {
       }
     }
   }
+}
+
+/**
+ * The place behind an event.
+ *
+ * @throws FencepostError JE003 when it is none
+ */
+function positionOf(what: string, event: unknown): string {
+  const position = (event as Partial<LogEvent> | null | undefined)?.position
+  if (typeof position === 'string') return position
+  throw new FencepostError('JE003', `${what} must be an event of the batch`, {
+    detail: `received ${shown(event)}`,
+    hint: 'Give one of batch.events.',
+  })
 }

@@ -6,6 +6,7 @@ import {
   anything,
   type Check,
   callable,
+  checkArgument,
   checkOptions,
   plainObject,
   textUpTo,
@@ -78,7 +79,9 @@ export interface FollowLogOptions extends PollOptions {
 }
 
 const place: Check = (value) =>
-  value instanceof Date || typeof value === 'string' ? undefined : 'must be a Date or a text'
+  typeof value === 'string' || (value instanceof Date && !Number.isNaN(value.getTime()))
+    ? undefined
+    : 'must be a valid Date or a text'
 const consumerChecks: Readonly<Record<keyof ConsumerOptions | 'tx', Check>> = {
   filter: plainObject,
   start: place,
@@ -181,7 +184,8 @@ export abstract class EventClient {
     handler: EventHandler,
     options: ConsumeOptions = {},
   ): Promise<void> {
-    checkOptions('consume', { ...options, handler }, { ...consumeChecks, handler: callable })
+    checkOptions('consume', options, consumeChecks)
+    checkArgument('consume', 'handler', handler, callable)
     const { reader = newReader(), maxAttempts = Number.POSITIVE_INFINITY } = options
     const of = { ...this.#polling(options), consumer, reader, handler, maxAttempts }
     const running = new Consumption(of).run()
@@ -227,7 +231,12 @@ export abstract class EventClient {
    *
    * @throws FencepostError JE001 when it is just being consumed in a transaction; JE002; JE003
    */
-  seekConsumer(name: string, to: Date | string, options: TransactionOption = {}): Promise<string> {
+  async seekConsumer(
+    name: string,
+    to: Date | string,
+    options: TransactionOption = {},
+  ): Promise<string> {
+    checkArgument('seekConsumer', 'to', to, place)
     return engine.seekConsumer(on(this.database, options), name, placeOf(to))
   }
 

@@ -80,6 +80,13 @@ describe('a consumer', () => {
     await refused(engine.createConsumer('two words'), 'JE003')
     await refused(engine.createConsumer('a', { max: 1 } as never), 'JE003')
     await refused(engine.consume('a', 'handler' as never), 'JE003')
+    const { message } = await refused(engine.consume('a', undefined as never), 'JE003')
+    expect(message).toBe('consume: handler must be a function')
+    const never = new Date('x')
+    await refused(engine.createConsumer('a', { start: never }), 'JE003')
+    await refused(engine.seekConsumer('for.ever', never), 'JE003')
+    await refused(engine.seekConsumer('for.ever', undefined as never), 'JE003')
+    await refused(engine.follow({ after: never }).next(), 'JE003')
     expect(() => engine.subscribe('a', { lease: 10 })).toThrow(/lease must be at least 1000 ms/)
     await refused(engine.follow({ filter: { kinds: ['job.complete'] } }).next(), 'JE003')
     await refused(engine.follow({ after: 'yesterday' }).next(), 'JE003')
@@ -182,6 +189,24 @@ describe('subscribe', () => {
     await refused(batch.park(batch.events[0] as LogEvent, 'too late'), 'JE001')
     await slow.return()
     expect(jobsOf(await read(name, 3))).toEqual([...ids, ...more])
+  })
+
+  it('refuses what is no event of it, and to set one aside without a reason', async () => {
+    const name = await fresh()
+    await put(name, 1)
+    for await (const batch of engine.subscribe(name, quiet)) {
+      const [event] = batch.events as [LogEvent]
+      for (const wrong of [{}, null, 'it', undefined] as never[]) {
+        if (wrong !== undefined) await refused(batch.ack({ upTo: wrong }), 'JE003')
+        await refused(batch.park(wrong, 'why'), 'JE003')
+      }
+      for (const reason of [undefined, null, 7, ' '] as never[]) {
+        await refused(batch.park(event, reason), 'JE003')
+      }
+      expect(batch.acknowledged).toBe(false)
+      break
+    }
+    expect(await engine.consumer(name)).toMatchObject({ lagEvents: 1, parked: 0 })
   })
 
   it('sets events aside, which come again when they are wanted', async () => {
