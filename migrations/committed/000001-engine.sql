@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:4a79958262dcb63d2a397ac99952402fb9ebbf8e
+--! Hash: sha1:1ac974b67de5d591359966482bc90695e2c6f28b
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -247,7 +247,7 @@ comment on type fencepost_private.due_task is 'A task whose parents have ended, 
 create type fencepost_private.log_position as (px bigint, pflight int, tx bigint, tflight int, last_id bigint);
 comment on type fencepost_private.log_position is 'A place in the event log: a tick, and how far the batch after it was read.';
 
-create type fencepost_private.parsed_position as (place fencepost_private.log_position, parked_id bigint, token int);
+create type fencepost_private.parsed_position as (place fencepost_private.log_position, parked_id bigint, token bigint);
 comment on type fencepost_private.parsed_position is 'What a position says: a place in the log or a parked event, and the token of a lease.';
 --! EndIncluded core/outbox_types.sql
 
@@ -747,7 +747,7 @@ create table fencepost_private.consumer_state (
   position     fencepost_private.log_position not null,
   sent         fencepost_private.log_position,
   after_sent   fencepost_private.log_position,
-  token        int not null default 0,
+  token        bigint not null default 0,
   reader       text,
   leased_until timestamptz,
   at           timestamptz not null,
@@ -773,7 +773,7 @@ create table fencepost_private.parked_event (
   times       int not null default 1,
   parked_at   timestamptz not null,
   again       boolean not null default false,
-  given       int,
+  given       bigint,
   constraint parked_event_pkey primary key (consumer_id, event_id)
 );
 create index parked_event_again_idx on fencepost_private.parked_event (consumer_id, event_id) where again;
@@ -925,7 +925,7 @@ insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) 
   (18, 'tick',              'tick()',              '0',          false),
   (19, 'expire_consumers',  'expire_consumers()',  '1 minute',   false),
   (20, 'prune_consumers',   'prune_consumers()',   '1 minute',   false),
-  (21, 'prune_ticks',       'prune_ticks()',       '10 minutes', false),
+  (21, 'prune_ticks',       'prune_ticks()',       '1 minute',   false),
   (22, 'settle_due_rest',   'settle_due_runs(500)', '1 minute',  false),
   (23, 'retire_runs',       'retire_runs()',       '0',          false),
   (24, 'serve_webhooks',    'serve_webhooks()',    '0',          false);
@@ -6845,30 +6845,38 @@ declare
   v_from  timestamptz := coalesce(p_now - p_window, '-infinity');
   v_tasks bigint[];
   v_gates bigint[];
+  v_due   bigint[];
   v_roots bigint[];
+  v_held  bigint[] := '{}'::bigint[];
   v_count bigint := 0;
   v       record;
 begin
-  v_tasks := array(
-    select t.task_id
-    from task t cross join lateral (select r.paused_at from run r where r.run_id = t.run_id offset 0) as r
-    where t.due_at >= v_from and t.due_at <= p_now and r.paused_at is null order by t.due_at limit p_limit);
-  v_gates := array(
-    select a.approval_id
-    from approval a cross join lateral (select r.paused_at from run r where r.run_id = a.run_id offset 0) as r
-    where a.status = 'pending' and a.is_gate and a.expires_at >= v_from and a.expires_at <= p_now and r.paused_at is null order by a.expires_at limit p_limit);
-  if cardinality(v_tasks) + cardinality(v_gates) = 0 then
-    return 0;
-  end if;
-  v_roots := array(
-    select distinct r.root_run_id
-    from (
-      select t.run_id from unnest(v_tasks) as i(task_id) cross join lateral (select t.run_id from task t where t.task_id = i.task_id offset 0) as t
-      union all
-      select a.run_id from unnest(v_gates) as i(approval_id) cross join lateral (select a.run_id from approval a where a.approval_id = i.approval_id offset 0) as a
-    ) as due
-    cross join lateral (select r.root_run_id from run r where r.run_id = due.run_id offset 0) as r);
-  v_roots := array(select r.run_id from run r where r.run_id = any (v_roots) order by r.run_id for no key update skip locked);
+  for v_try in 1..5 loop
+    v_tasks := array(
+      select t.task_id
+      from task t cross join lateral (select r.paused_at, r.root_run_id from run r where r.run_id = t.run_id offset 0) as r
+      where t.due_at >= v_from and t.due_at <= p_now and r.paused_at is null and not r.root_run_id = any (v_held) order by t.due_at limit p_limit);
+    v_gates := array(
+      select a.approval_id
+      from approval a cross join lateral (select r.paused_at, r.root_run_id from run r where r.run_id = a.run_id offset 0) as r
+      where a.status = 'pending' and a.is_gate and a.expires_at >= v_from and a.expires_at <= p_now and r.paused_at is null and not r.root_run_id = any (v_held)
+      order by a.expires_at limit p_limit);
+    if cardinality(v_tasks) + cardinality(v_gates) = 0 then
+      return 0;
+    end if;
+    v_due := array(
+      select distinct r.root_run_id
+      from (
+        select t.run_id from unnest(v_tasks) as i(task_id) cross join lateral (select t.run_id from task t where t.task_id = i.task_id offset 0) as t
+        union all
+        select a.run_id from unnest(v_gates) as i(approval_id) cross join lateral (select a.run_id from approval a where a.approval_id = i.approval_id offset 0) as a
+      ) as due
+      cross join lateral (select r.root_run_id from run r where r.run_id = due.run_id offset 0) as r);
+    v_roots := array(select r.run_id from run r where r.run_id = any (v_due) order by r.run_id for no key update skip locked);
+    -- a run that is held does not keep others waiting behind all that is due in it
+    exit when cardinality(v_roots) = cardinality(v_due) or cardinality(v_tasks) < p_limit and cardinality(v_gates) < p_limit;
+    v_held := v_held || array(select i from unnest(v_due) as i where not i = any (v_roots));
+  end loop;
 
   -- under the locks, in new statements
   for v in
@@ -7799,7 +7807,8 @@ set search_path = fencepost_private, pg_temp
 as $$
 begin
   if p_url is null or length(p_url) > 2000
-     or p_url !~* '^https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?([/?][!-~]*)?$' or p_url ~ '[\\#]' then
+     or p_url !~* '^https?://([a-z0-9_-]+(\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\])(:[0-9]{1,5})?([/?][!-~]*)?$' or p_url ~ '[\\#]'
+     or substring(p_url from '^[^/]+//[^/?]*:([0-9]+)([/?]|$)')::int not between 1 and 65535 then
     perform raise_error('JE003', 'a webhook needs a URL such as https://example.com/hooks', format('received url = %s', coalesce(quote_literal(left(p_url, 100)), 'null')),
       'Give https:// and a host, at most 2000 characters of ASCII, without user, password and fragment.');
   end if;
@@ -7880,7 +7889,7 @@ immutable
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_part text[] := regexp_match(p_text, '^(?:(\d{1,18})\.(\d{1,9})(?:-(\d{1,18})\.(\d{1,9})-(\d{1,18}))?|p(\d{1,18}))(?:~(\d{1,9}))?$');
+  v_part text[] := regexp_match(p_text, '^(?:(\d{1,18})\.(\d{1,9})(?:-(\d{1,18})\.(\d{1,9})-(\d{1,18}))?|p(\d{1,18}))(?:~(\d{1,18}))?$');
   v_said parsed_position;
 begin
   if v_part is null then
@@ -7891,7 +7900,7 @@ begin
     v_said.place := row(v_part[1]::bigint, -v_part[2]::int, v_part[3]::bigint, -v_part[4]::int, v_part[5]::bigint)::log_position;
   end if;
   v_said.parked_id := v_part[6]::bigint;
-  v_said.token := v_part[7]::int;
+  v_said.token := v_part[7]::bigint;
   return v_said;
 end
 $$;
@@ -7937,8 +7946,8 @@ declare
   v_newest event_tick;
   v_taken  bigint;
 begin
-  if current_setting('transaction_read_only')::boolean then
-    return 0;       -- on a standby: ticks come from the primary
+  if current_setting('transaction_read_only')::boolean or current_setting('transaction_isolation') <> 'read committed' then
+    return 0;       -- on a standby ticks come from the primary; an old snapshot makes none
   end if;
   select t.* into v_newest from event_tick t order by t.x desc, t.flight desc limit 1;
   if v_newest.at > v_now - p_every and v_newest.at <= v_now then
@@ -7982,7 +7991,7 @@ as $$
 $$;
 comment on function fencepost_private.position_at(timestamptz) is 'The place of the last tick at or before a time; the beginning when there is none.';
 
--- A place by what people write: beginning, now, a time, or a position. Errors: JE003.
+-- A place by what people write: beginning, now, a time, or a position; that may be of another log. Errors: JE003.
 create function fencepost_private.found_position(p_text text)
 returns fencepost_private.log_position
 language plpgsql
@@ -8001,20 +8010,22 @@ begin
     begin
       v_at := p_text::timestamptz;
     exception
-      when datetime_field_overflow or invalid_datetime_format then
+      when datetime_field_overflow or invalid_datetime_format or invalid_parameter_value then
         perform raise_error('JE003', 'that is not a time', format('received %s', quote_literal(left(p_text, 100))), 'Write it like 2030-01-31T12:00:00Z.');
     end;
     return position_at(v_at);
   end if;
-  if p_text is null or p_text ~ '^p' then
-    perform raise_error('JE003', 'that is not a place in the event log', format('received %s', coalesce(quote_literal(p_text), 'null')), 'Give beginning, now, a time, or a position.');
+  if p_text is null or p_text !~ '^\d+\.\d' then
+    perform raise_error('JE003', 'that is not a place in the event log', format('received %s', coalesce(quote_literal(left(p_text, 100)), 'null')),
+      'Give beginning, now, a time such as 2030-01-31T12:00:00Z, or a position as read_events() and list_events() give it.');
   end if;
   return (parse_position(p_text)).place;
 end
 $$;
 comment on function fencepost_private.found_position(text) is 'A place in the log: beginning, now, a time, or a position. Raises JE003.';
 
--- A place whose ticks are still there: itself, or the nearest before it, from which some events come a second time.
+-- A place whose ticks are still there: itself, or the nearest before it, from which some events come a second time. One
+-- that is beyond the newest tick is not of this log, or from before a restore: only the beginning is before it for sure.
 create function fencepost_private.kept_position(p_position fencepost_private.log_position)
 returns fencepost_private.log_position
 language plpgsql
@@ -8025,44 +8036,84 @@ as $$
 declare
   v_near event_tick;
 begin
-  if (p_position).px = 0 then
-    return p_position;
-  end if;
-  select t.* into v_near from event_tick t where (t.x, t.flight) <= ((p_position).px, (p_position).pflight) order by t.x desc, t.flight desc limit 1;
-  if v_near.x is null then
+  if is_beyond(p_position) then
     return place_of_tick(0, 0);
   end if;
-  if v_near.x = (p_position).px and v_near.flight = (p_position).pflight
-     and ((p_position).tx is null or exists (select from event_tick t where t.x = (p_position).tx and t.flight = (p_position).tflight)) then
-    return p_position;
+  if (p_position).px > 0 then
+    select t.* into v_near from event_tick t where (t.x, t.flight) <= ((p_position).px, (p_position).pflight) order by t.x desc, t.flight desc limit 1;
+    if v_near.x is null then
+      return place_of_tick(0, 0);
+    elsif (v_near.x, v_near.flight) <> ((p_position).px, (p_position).pflight) then
+      return place_of_tick(v_near.x, v_near.flight);
+    end if;
   end if;
-  return place_of_tick(v_near.x, v_near.flight);
+  if (p_position).tx is not null and not exists (select from event_tick t where t.x = (p_position).tx and t.flight = (p_position).tflight) then
+    return place_of_tick((p_position).px, (p_position).pflight);
+  end if;
+  return p_position;
 end
 $$;
 comment on function fencepost_private.kept_position(fencepost_private.log_position) is 'A place in the log, or the nearest before it of which the ticks are kept.';
+
+-- Whether a place lies beyond the newest tick, where no place of this log can be.
+create function fencepost_private.is_beyond(p_position fencepost_private.log_position)
+returns boolean
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_newest log_position := newest_position();
+begin
+  return ((p_position).px, (p_position).pflight) > (v_newest.px, v_newest.pflight) or ((p_position).tx, (p_position).tflight) > (v_newest.px, v_newest.pflight);
+end
+$$;
+comment on function fencepost_private.is_beyond(fencepost_private.log_position) is 'Whether a place lies beyond the newest tick.';
+
+-- A place that somebody names for a consumer. Errors: JE003, also for one that is not of this log.
+create function fencepost_private.named_position(p_text text)
+returns fencepost_private.log_position
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_place log_position := found_position(p_text);
+begin
+  if is_beyond(v_place) then
+    perform raise_error('JE003', 'that position is not of this log', format('received %s; the newest is %s', quote_literal(p_text), position_text(newest_position())),
+      'It is of another database, or from before a restore. Give beginning, now or a time.');
+  end if;
+  return kept_position(v_place);
+end
+$$;
+comment on function fencepost_private.named_position(text) is 'A place that somebody names for a consumer. Raises JE003.';
 --! EndIncluded outbox/tick.sql
 --! Included outbox/unread.sql
--- Which events a reader gets.
+-- Which events a reader gets: in the words of people, and as numbers.
+create type fencepost_private.wanted_events as (kinds text[], types text[], tenant text, deliveries boolean);
+comment on type fencepost_private.wanted_events is 'Which events a reader gets: kinds with stars, types, tenant, and whether those of deliveries to webhooks; a null narrows nothing.';
+
 create type fencepost_private.event_filter as (kinds fencepost_private.event_kind[], lanes int[], tenant text, without int[]);
 comment on type fencepost_private.event_filter is 'Which events a reader gets: of these kinds, lanes and tenant, and not of the lanes in without; a null narrows nothing.';
 
--- A filter from the words of people, with stars and types resolved as they are now. Without deliveries it holds back
--- the events of all jobs that deliver to webhooks.
-create function fencepost_private.event_filter_of(p_kinds text[], p_types text[], p_tenant text, p_deliveries boolean default true)
+-- What is wanted as numbers, with the lanes that there are now. Without deliveries it holds back the events of all jobs
+-- that deliver to webhooks.
+create function fencepost_private.event_filter_of(p_wanted fencepost_private.wanted_events)
 returns fencepost_private.event_filter
 language sql
 stable
 set search_path = fencepost_private, pg_temp
 as $$
   select row(
-    case when p_kinds is not null then array(
+    case when (p_wanted).kinds is not null then array(
       select k from unnest(enum_range(null::event_kind)) as k
-      where exists (select from unnest(p_kinds) as w where w = k::text or right(w, 1) = '*' and starts_with(k::text, left(w, -1)))) end,
-    case when p_types is not null then array(select l.lane_id from job_type t join lane l on l.type_id = t.type_id where t.type = any (p_types)) end,
-    p_tenant,
-    case when not p_deliveries then array(select l.lane_id from job_type t join lane l on l.type_id = t.type_id where starts_with(t.type, webhook_type(''))) end)::event_filter
+      where exists (select from unnest((p_wanted).kinds) as w where w = k::text or right(w, 1) = '*' and starts_with(k::text, left(w, -1)))) end,
+    case when (p_wanted).types is not null then array(select l.lane_id from job_type t join lane l on l.type_id = t.type_id where t.type = any ((p_wanted).types)) end,
+    (p_wanted).tenant,
+    case when not (p_wanted).deliveries then array(select l.lane_id from job_type t join lane l on l.type_id = t.type_id where starts_with(t.type, webhook_type(''))) end)::event_filter
 $$;
-comment on function fencepost_private.event_filter_of(text[], text[], text, boolean) is 'A filter of events from kinds (with stars), types and a tenant.';
+comment on function fencepost_private.event_filter_of(fencepost_private.wanted_events) is 'What is wanted as kinds and lanes.';
 
 -- Errors: JE003 for a kind that does not exist, or a type that cannot.
 create function fencepost_private.check_event_filter(p_kinds text[], p_types text[])
@@ -8097,7 +8148,7 @@ comment on type fencepost_private.unread_events is
 --
 -- A batch reaches as far as ticks allow within about p_max events, so that a reader that is behind takes them as fast
 -- as one that is not, and what is read of a batch is most of it. A call passes at most 50 batches without an event for its reader.
-create function fencepost_private.unread(p_from fencepost_private.log_position, p_max int, p_filter fencepost_private.event_filter)
+create function fencepost_private.unread(p_from fencepost_private.log_position, p_max int, p_wanted fencepost_private.wanted_events)
 returns fencepost_private.unread_events
 language plpgsql
 volatile
@@ -8114,17 +8165,24 @@ declare
   v_next  event_tick;
   v_batch event[];
 begin
-  for v_try in 1..50 loop
+  -- both ticks of the place; one that is removed while we look (nobody stands on it) leads back to those that are left
+  for v_try in 1..10 loop
     select t.* into v_base from event_tick t where t.x = v_at.px and t.flight = v_at.pflight limit 1;
+    select t.* into v_next from event_tick t where t.x = v_at.tx and t.flight = v_at.tflight limit 1;
+    exit when (v_base.x is not null or v_at.px = 0) and (v_next.x is not null or v_at.tx is null);
+    v_at := case when v_try < 9 then kept_position(v_at) else place_of_tick(0, 0) end;
+  end loop;
+
+  for v_try in 1..50 loop
     if v_at.tx is null then
       v_next := next_tick(v_at, coalesce(v_base.last_id, 0) + greatest(p_max, 500));
       exit when v_next.x is null;
       v_at := row(v_at.px, v_at.pflight, v_next.x, v_next.flight, 0);
-    else
-      select t.* into v_next from event_tick t where t.x = v_at.tx and t.flight = v_at.tflight limit 1;
     end if;
 
-    v_batch := batch_events(v_at, coalesce(v_base.xip, '{}'), v_next.xip, v_next.last_id - coalesce(v_base.last_id, 0), p_max - cardinality(v_found.events), p_filter);
+    -- lanes are looked up after the tick: those of all events that it saw are there
+    v_batch := batch_events(v_at, coalesce(v_base.xip, '{}'), v_next.xip, v_next.last_id - coalesce(v_base.last_id, 0), p_max - cardinality(v_found.events),
+      event_filter_of(p_wanted));
     if cardinality(v_batch) > 0 then
       v_found.starts := v_found.starts || cardinality(v_found.events)::bigint;
       v_found.places := v_found.places || place_text(v_at);
@@ -8136,13 +8194,14 @@ begin
       exit;
     end if;
     v_at := place_of_tick(v_at.tx, v_at.tflight);
+    v_base := v_next;
     exit when cardinality(v_found.events) > 0 and v_try >= 10;
   end loop;
   v_found.reached := v_at;
   return v_found;
 end
 $$;
-comment on function fencepost_private.unread(fencepost_private.log_position, int, fencepost_private.event_filter) is 'The next events after a place in the log, each with its place, and how far that goes.';
+comment on function fencepost_private.unread(fencepost_private.log_position, int, fencepost_private.wanted_events) is 'The next events after a place in the log, each with its place, and how far that goes.';
 
 -- The farthest tick after a place that saw no event above p_upto; if none, the next one; null when there is none.
 create function fencepost_private.next_tick(p_from fencepost_private.log_position, p_upto bigint)
@@ -8240,7 +8299,7 @@ create type fencepost_private.told_event as (
   worker text, ready_at timestamptz, started_at timestamptz, actor text, data jsonb);
 comment on type fencepost_private.told_event is 'An event as readers see it.';
 
-create function fencepost_private.told(p_read fencepost_private.unread_events, p_token int default null)
+create function fencepost_private.told(p_read fencepost_private.unread_events, p_token bigint default null)
 returns table (
   "position" text, id bigint, kind text, at timestamptz, tenant text, type text, job_id bigint, run_id bigint, task_id bigint, workflow text,
   attempt int, outcome text, worker text, ready_at timestamptz, started_at timestamptz, actor text, data jsonb)
@@ -8262,69 +8321,77 @@ as $$
   left join workflow f on f.workflow_id = r.workflow_id
   order by e.place
 $$;
-comment on function fencepost_private.told(fencepost_private.unread_events, int) is 'Events with their positions and the names of their types, workers and workflows, in order.';
+comment on function fencepost_private.told(fencepost_private.unread_events, bigint) is 'Events with their positions and the names of their types, workers and workflows, in order.';
 --! EndIncluded outbox/unread.sql
 --! Included outbox/lag.sql
--- What a consumer has not read, of all kinds: since when (the oldest by transaction), and how many, counted to 100,000.
-create function fencepost_private.unread_since(p_position fencepost_private.log_position)
-returns timestamptz
-language plpgsql
-stable
-set search_path = fencepost_private, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-as $$
-declare
-  v_late  bigint[] := late_of(p_position);
-  v_after bigint := coalesce((p_position).last_id, 0);
-  v_first timestamptz;
-begin
-  select e.at into v_first from event e where e.xid >= (p_position).px and (e.id > v_after or e.xid >= (p_position).tx) order by e.xid, e.id limit 1;
-  return least(v_first, (
-    select min(l.at) from unnest(v_late) as i(x)
-    cross join lateral (select e.at from event e where e.xid = i.x and e.id > v_after order by e.id limit 1) as l));
-end
-$$;
-comment on function fencepost_private.unread_since(fencepost_private.log_position) is 'When the oldest event after a place happened; null when there is none.';
-
-create function fencepost_private.unread_count(p_position fencepost_private.log_position, p_cap int default 100000)
-returns bigint
-language plpgsql
-stable
-set search_path = fencepost_private, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-as $$
-declare
-  v_late  bigint[] := late_of(p_position);
-  v_after bigint := coalesce((p_position).last_id, 0);
-begin
-  return (
-    select count(*)
-    from (
-      (select from event e where e.xid >= (p_position).px and (e.id > v_after or e.xid >= (p_position).tx) limit p_cap)
-      union all
-      (select from unnest(v_late) as i(x) cross join lateral (select from event e where e.xid = i.x and e.id > v_after limit p_cap) as l limit p_cap)
-      limit p_cap) as c);
-end
-$$;
-comment on function fencepost_private.unread_count(fencepost_private.log_position, int) is 'How many events come after a place, counted to a cap.';
-
--- Transactions that were in flight at the tick of a place: their events come later.
-create function fencepost_private.late_of(p_position fencepost_private.log_position)
-returns bigint[]
+-- What comes after a place in the log, as ranges of transactions: in each all events above an id, but for those of the
+-- transactions in `without`, which have a range of their own. All that asks what a consumer has not read asks this.
+create function fencepost_private.ranges_after(p_position fencepost_private.log_position)
+returns table (from_xid bigint, below_xid bigint, above_id bigint, without bigint[])
 language sql
 stable
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 as $$
-  select coalesce((select t.xip from event_tick t where t.x = (p_position).px and t.flight = (p_position).pflight limit 1), '{}')
+  with ticks as materialized (
+    select coalesce(b.xip, '{}') as base_xip, coalesce(n.xip, b.xip, '{}') as next_xip, coalesce((p_position).tx, (p_position).px) as upto
+    from (select 1) as one
+    left join lateral (select t.xip from event_tick t where t.x = (p_position).px and t.flight = (p_position).pflight limit 1) as b on true
+    left join lateral (select t.xip from event_tick t where t.x = (p_position).tx and t.flight = (p_position).tflight limit 1) as n on true
+  )
+  select t.upto, 9223372036854775807, 0::bigint, '{}'::bigint[] from ticks t          -- after the batch
+  union all
+  select i.x, i.x + 1, 0, '{}' from ticks t cross join unnest(t.next_xip) as i(x)       -- in flight at its end
+  union all
+  select (p_position).px, t.upto, coalesce((p_position).last_id, 0), t.next_xip from ticks t where t.upto > (p_position).px
+  union all
+  select i.x, i.x + 1, coalesce((p_position).last_id, 0), '{}' from ticks t cross join unnest(t.base_xip) as i(x) where not i.x = any (t.next_xip)
 $$;
-comment on function fencepost_private.late_of(fencepost_private.log_position) is 'Transactions that were in flight at the tick of a place.';
+comment on function fencepost_private.ranges_after(fencepost_private.log_position) is 'What comes after a place in the log, as ranges of transactions and ids.';
+
+-- What a consumer has not read, of all kinds: since when (the oldest of each range by transaction), and how many.
+create function fencepost_private.unread_since(p_position fencepost_private.log_position)
+returns timestamptz
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+  select min(f.at)
+  from ranges_after(p_position) as r
+  cross join lateral (
+    select e.at from event e
+    where e.xid >= r.from_xid and e.xid < r.below_xid and e.id > r.above_id and not e.xid = any (r.without)
+    order by e.xid, e.id limit 1) as f
+$$;
+comment on function fencepost_private.unread_since(fencepost_private.log_position) is 'When the oldest event after a place happened; null when there is none.';
+
+create function fencepost_private.unread_count(p_position fencepost_private.log_position, p_cap int default 100000)
+returns bigint
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+  select count(*)
+  from (
+    select
+    from ranges_after(p_position) as r
+    cross join lateral (
+      select from event e
+      where e.xid >= r.from_xid and e.xid < r.below_xid and e.id > r.above_id and not e.xid = any (r.without)
+      limit p_cap) as f
+    limit p_cap) as c
+$$;
+comment on function fencepost_private.unread_count(fencepost_private.log_position, int) is 'How many events come after a place, counted to a cap.';
 --! EndIncluded outbox/lag.sql
 --! Included outbox/create_consumer.sql
 -- Makes an independent reader of the event log. Returns true when it is new, false when it exists with the same settings.
@@ -8361,12 +8428,12 @@ begin
   end if;
   select p.kinds, p.types, p.tenant into v_kinds, v_types, v_tenant from parsed_consumer_filter(create_consumer.filter) as p;
 
-  insert into consumer as c (name, kinds, types, tenant, max_lag, created_at)
-  values (create_consumer.name, v_kinds, v_types, v_tenant, create_consumer.max_lag, fencepost_private.now())
+  insert into consumer as c (name, kinds, types, tenant, max_lag, created_at, deliveries)
+  values (create_consumer.name, v_kinds, v_types, v_tenant, create_consumer.max_lag, fencepost_private.now(), not starts_with(create_consumer.name, webhook_consumer('')))
   on conflict on constraint consumer_name_unique do nothing
   returning c.consumer_id into v_id;
   if v_id is not null then
-    insert into consumer_state (consumer_id, seq, position, at) values (v_id, 1, found_position(create_consumer.start), fencepost_private.now());
+    insert into consumer_state (consumer_id, seq, position, at) values (v_id, 1, named_position(create_consumer.start), fencepost_private.now());
     return true;
   end if;
 
@@ -8461,25 +8528,20 @@ as $$
 $$;
 comment on function fencepost_private.newest_state(int) is 'Where a consumer stands.';
 
--- Writes where a consumer stands from now on. Errors: JE001 when another session did so meanwhile, and this transaction
--- could not see it (REPEATABLE READ).
+-- Writes where a consumer stands from now on; the caller has locked the consumer.
 create function fencepost_private.put_state(p_state fencepost_private.consumer_state)
 returns void
-language plpgsql
+language sql
 volatile
 set search_path = fencepost_private, pg_temp
 as $$
-begin
   insert into consumer_state
-  select p_state.consumer_id, p_state.seq + 1, p_state.position, p_state.sent, p_state.after_sent, p_state.token, p_state.reader, p_state.leased_until, fencepost_private.now();
-exception
-  when unique_violation then
-    perform raise_error('JE001', 'another session moved this consumer meanwhile', 'received a call in a transaction that began before', 'Roll back and read again.');
-end
+  select p_state.consumer_id, p_state.seq + 1, p_state.position, p_state.sent, p_state.after_sent, p_state.token, p_state.reader, p_state.leased_until, fencepost_private.now()
 $$;
-comment on function fencepost_private.put_state(fencepost_private.consumer_state) is 'Writes where a consumer stands. Raises JE001.';
+comment on function fencepost_private.put_state(fencepost_private.consumer_state) is 'Writes where a consumer stands from now on.';
 
--- One session at a time moves a consumer. Errors: JE001 when another one holds it for longer than two seconds.
+-- One session at a time moves a consumer, seeing where it stands now. Errors: JE001 when another one holds it for longer
+-- than two seconds; JE003 outside READ COMMITTED.
 create function fencepost_private.lock_one_consumer(p_consumer_id int, p_name text)
 returns void
 language plpgsql
@@ -8488,6 +8550,7 @@ set search_path = fencepost_private, pg_temp
 set lock_timeout = '2s'
 as $$
 begin
+  perform check_read_committed('what moves a consumer');
   perform pg_advisory_xact_lock(lock_consumer(), p_consumer_id);
 exception
   when lock_not_available then
@@ -8495,19 +8558,20 @@ exception
       'Wait for it to commit, then read again.');
 end
 $$;
-comment on function fencepost_private.lock_one_consumer(int, text) is 'Locks a consumer until commit; waits two seconds at most. Raises JE001.';
+comment on function fencepost_private.lock_one_consumer(int, text) is 'Locks a consumer until commit; waits two seconds at most. Raises JE001, JE003.';
 --! EndIncluded outbox/create_consumer.sql
 --! Included outbox/read_events.sql
 -- The next events of a consumer, in commit order: at most `max` (1 to 10,000), oldest first. Nothing moves until
 -- ack_events(): reading again gives the same events again. Events whose transaction has not committed are not there;
 -- they come, once, after their commit, however late that is, and hold up nobody.
 --
--- Reading takes a lease for `reader` (default: this session) when there is something to read: until it ends or all is
+-- Reading takes a lease for `reader` (default: this session; behind a pooler name one) when there is something to read: until it ends or all is
 -- acknowledged another reader gets nothing. Within one transaction with the work and ack_events() the consumer is
 -- exactly-once. `position` names the place behind its event and carries the token of the lease.
 --
 -- Parked events that are to be delivered again come first, by themselves.
--- Locks: the consumer, tried: none while another session reads it. Errors: JE002; JE003; JE004 when it fell behind max_lag.
+-- Locks: the consumer, tried: none while another session reads it.
+-- Errors: JE002; JE003, also outside READ COMMITTED; JE004 when it fell behind max_lag.
 create function fencepost.read_events(consumer text, max int default 100, reader text default null, lease interval default '30 seconds')
 returns table ("position" text, id bigint, kind text, at timestamptz, tenant text, type text, job_id bigint, run_id bigint, task_id bigint, workflow text,
                attempt int, outcome text, worker text, ready_at timestamptz, started_at timestamptz, actor text, data jsonb)
@@ -8522,9 +8586,11 @@ declare
   v_reader   text := coalesce(read_events.reader, 'session ' || pg_backend_pid());
   v_consumer consumer := find_consumer(read_events.consumer);
   v_state    consumer_state;
+  v_wanted   wanted_events;
   v_read     unread_events;
 begin
   perform check_read(read_events.max, read_events.lease);
+  perform check_read_committed('read_events()');
   if v_consumer.expired_at is not null then
     perform raise_expired(v_consumer);
   end if;
@@ -8550,7 +8616,7 @@ begin
       with given as (
         update parked_event p set given = v_state.token
         where p.consumer_id = v_consumer.consumer_id and p.event_id = any (array(
-          select o.event_id from parked_event o where o.consumer_id = v_consumer.consumer_id and o.again order by o.event_id limit read_events.max))
+          select o.event_id from parked_event o where o.consumer_id = v_consumer.consumer_id and o.again order by o.event_id limit read_events.max for update skip locked))
         returning p.event_id, p.event
       )
       select 'p' || g.event_id || '~' || v_state.token, (e.e).*
@@ -8562,13 +8628,19 @@ begin
 
   perform tick('100 milliseconds');
   v_state.position := kept_position(v_state.position);
-  v_read := unread(v_state.position, read_events.max, event_filter_of(v_consumer.kinds, v_consumer.types, v_consumer.tenant, v_consumer.deliveries));
+  v_wanted := row(v_consumer.kinds, v_consumer.types, v_consumer.tenant, v_consumer.deliveries);
+  v_read := unread(v_state.position, read_events.max, v_wanted);
+  for v_try in 1..4 loop
+    -- farther when all of that was for others, or committed a moment ago
+    exit when cardinality(v_read.events) > 0 or v_read.reached = newest_position() and tick('0') = 0;
+    v_read := unread(v_read.reached, read_events.max, v_wanted);
+  end loop;
   if cardinality(v_read.events) > 0 then
     v_state.sent := v_read.sent;
     v_state.after_sent := v_read.reached;
     perform put_state(v_state);
     return query select * from told(v_read, v_state.token);
-  elsif is_after(v_read.reached, v_state.position) and (v_state.at < v_now - interval '1 second' or v_state.at > v_now) then
+  elsif is_after(v_read.reached, v_state.position) and (v_state.at < v_now - interval '1 second' or v_state.at > v_now or v_read.reached <> newest_position()) then
     -- what was passed is for others: we need not look at it again, nor must it be kept for us
     v_state.position := v_read.reached;
     v_state.sent := null;
@@ -8622,12 +8694,13 @@ comment on function fencepost_private.raise_expired(fencepost_private.consumer) 
 --! EndIncluded outbox/read_events.sql
 --! Included outbox/ack_events.sql
 -- Everything up to and with the position `upto` is done: it does not come again. Returns true when that moved the consumer,
--- false when the position had been passed before, so that an acknowledgement may be repeated.
+-- false when the position had been passed before, so that an acknowledgement may be repeated until another reader comes.
 --
 -- The lease ends when the last event that was read is acknowledged; until then it stays, so that a reader may do so
 -- event by event.
 -- Locks: the consumer, until commit; waits two seconds at most.
--- Errors: JE001 when the lease went to another reader, or another session holds the consumer; JE002; JE003; JE004 when it has expired.
+-- Errors: JE001 when the lease went to another reader, or another session holds the consumer; JE002; JE003, also outside
+-- READ COMMITTED; JE004 when it has expired.
 create function fencepost.ack_events(consumer text, upto text)
 returns boolean
 language plpgsql
@@ -8644,21 +8717,23 @@ begin
   v_given := parse_position(ack_events.upto);
   perform lock_one_consumer(v_consumer.consumer_id, v_consumer.name);
   v_state := newest_state(v_consumer.consumer_id);
+  if v_given.token is distinct from v_state.token then
+    perform raise_error('JE001', format('the lease of consumer %L was lost', v_consumer.name), format('received token %s; the newest is %s', coalesce(v_given.token::text, 'none'), v_state.token),
+      'Another reader took over, or the consumer was moved: what was read is read again. Undo what can be undone, and read.');
+  end if;
+
   if v_given.parked_id is null and not is_after(v_given.place, v_state.position) then
     return false;
   end if;
   if v_consumer.expired_at is not null then
     perform raise_expired(v_consumer);
   end if;
-  if v_given.token is distinct from v_state.token then
-    perform raise_error('JE001', format('the lease of consumer %L was lost', v_consumer.name), format('received token %s; the newest is %s', coalesce(v_given.token::text, 'none'), v_state.token),
-      'Another reader took over, or the consumer was moved: what was read is read again. Undo what can be undone, and read.');
-  end if;
 
   if v_given.parked_id is not null then
     delete from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again and p.given = v_given.token and p.event_id <= v_given.parked_id;
     get diagnostics v_gone = row_count;
-    if v_gone > 0 and not exists (select from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again) then
+    if v_state.leased_until is not null and not exists (
+      select from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again and p.given = v_given.token) then
       v_state.leased_until := null;
       perform put_state(v_state);
     end if;
@@ -8698,11 +8773,10 @@ set search_path = fencepost_private, pg_temp
 as $$
 declare
   v_consumer consumer := find_consumer(seek_consumer.consumer);
-  v_position log_position := found_position(seek_consumer.to_position);
+  v_position log_position := named_position(seek_consumer.to_position);
   v_state    consumer_state;
 begin
   perform lock_one_consumer(v_consumer.consumer_id, v_consumer.name);
-  v_position := kept_position(v_position);
   v_state := newest_state(v_consumer.consumer_id);
   v_state.position := v_position;
   v_state.sent := null;
@@ -8719,7 +8793,8 @@ comment on function fencepost.seek_consumer(text, text) is 'Moves a consumer to 
 --! EndIncluded outbox/seek_consumer.sql
 --! Included outbox/drop_consumer.sql
 -- Removes a consumer with its position and its parked events. Returns whether there was one.
--- Locks: the consumer, until commit; waits two seconds at most. Errors: JE001 when another session holds it.
+-- Locks: the consumer, until commit; waits two seconds at most.
+-- Errors: JE001 when another session holds it; JE003 outside READ COMMITTED; JE004 for the consumer of a webhook.
 create function fencepost.drop_consumer(consumer text)
 returns boolean
 language plpgsql
@@ -8727,20 +8802,35 @@ volatile
 security definer
 set search_path = fencepost_private, pg_temp
 as $$
+begin
+  if exists (select from webhook w where webhook_consumer(w.name) = drop_consumer.consumer) then
+    perform raise_error('JE004', format('consumer %L belongs to a webhook', drop_consumer.consumer), format('received consumer = %s', drop_consumer.consumer), 'Remove both with fencepost.drop_webhook().');
+  end if;
+  return remove_consumer(drop_consumer.consumer);
+end
+$$;
+comment on function fencepost.drop_consumer(text) is 'Removes a consumer, its position and its parked events; false when there was none. Raises JE001, JE003, JE004.';
+
+create function fencepost_private.remove_consumer(p_name text)
+returns boolean
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
 declare
-  v_id int := (select c.consumer_id from consumer c where c.name = drop_consumer.consumer);
+  v_id int := (select c.consumer_id from consumer c where c.name = p_name);
 begin
   if v_id is null then
     return false;
   end if;
-  perform lock_one_consumer(v_id, drop_consumer.consumer);
+  perform lock_one_consumer(v_id, p_name);
   delete from parked_event p where p.consumer_id = v_id;
   delete from consumer_state s where s.consumer_id = v_id;
   delete from consumer c where c.consumer_id = v_id;
   return found;
 end
 $$;
-comment on function fencepost.drop_consumer(text) is 'Removes a consumer, its position and its parked events; false when there was none. Raises JE001.';
+comment on function fencepost_private.remove_consumer(text) is 'Removes a consumer with all that is its own; false when there was none. Raises JE001, JE003.';
 --! EndIncluded outbox/drop_consumer.sql
 --! Included outbox/event_position.sql
 -- A place in the event log, to begin list_events() from: now (the default), beginning, or a time.
@@ -8778,15 +8868,20 @@ as $$
 declare
   v_from   log_position;
   v_filter record;
+  v_wanted wanted_events;
   v_read   unread_events;
 begin
   perform check_read(list_events.max);
   select p.* into v_filter from parsed_consumer_filter(list_events.filter) as p;
   v_from := found_position(list_events.after);
   perform tick('100 milliseconds');
-  v_read := unread(v_from, list_events.max, event_filter_of(v_filter.kinds, v_filter.types, v_filter.tenant));
+  v_wanted := row(v_filter.kinds, v_filter.types, v_filter.tenant, true);
+  v_read := unread(v_from, list_events.max, v_wanted);
+  if cardinality(v_read.events) = 0 and v_read.reached = newest_position() and tick('0') > 0 then
+    v_read := unread(v_read.reached, list_events.max, v_wanted);     -- what was committed a moment ago
+  end if;
   return query select * from told(v_read);
-  if is_after(v_read.reached, coalesce(v_read.sent, v_from)) then
+  if v_read.reached is distinct from coalesce(v_read.sent, v_from) then
     position := position_text(v_read.reached);
     return next;
   end if;
@@ -8801,7 +8896,7 @@ comment on function fencepost.list_events(text, int, jsonb)
 -- and is set aside again stays, with the new reason.
 -- `event_position` is the one that read_events() gave with the event.
 -- Locks: the consumer, until commit; waits two seconds at most.
--- Errors: JE001 when the lease was lost; JE002 when there is no such consumer or event; JE003.
+-- Errors: JE001 when the lease was lost; JE002 when there is no such consumer, or no such event under this lease; JE003.
 create function fencepost.park_event(consumer text, event_position text, reason text)
 returns void
 language plpgsql
@@ -8833,15 +8928,16 @@ begin
   else
     select t.id, t.kind, t.at, t.tenant, t.type, t.job_id, t.run_id, t.task_id, t.workflow, t.attempt, t.outcome, t.worker, t.ready_at, t.started_at, t.actor, t.data
       into v_event
-    from told(unread(row((v_given.place).px, (v_given.place).pflight, (v_given.place).tx, (v_given.place).tflight, (v_given.place).last_id - 1), 1, row(null, null, null, null))) as t
-    where t.id = (v_given.place).last_id;
+    from told(unread(row((v_given.place).px, (v_given.place).pflight, (v_given.place).tx, (v_given.place).tflight, (v_given.place).last_id - 1), 1,
+                     row(v_consumer.kinds, v_consumer.types, v_consumer.tenant, v_consumer.deliveries)::wanted_events)) as t
+    where t.id = (v_given.place).last_id and not is_after(v_given.place, v_state.sent) and is_after(v_given.place, v_state.position);
     insert into parked_event as p (consumer_id, event_id, event, reason, parked_at)
     select v_consumer.consumer_id, v_event.id, to_jsonb(v_event), clipped(park_event.reason, 4096), fencepost_private.now()
     where v_event.id is not null
     on conflict on constraint parked_event_pkey do update set reason = excluded.reason, parked_at = excluded.parked_at;
   end if;
   if not found then
-    perform raise_error('JE002', 'there is no such event', format('received event_position = %L', park_event.event_position), 'Give the position that read_events() gave with the event.');
+    perform raise_error('JE002', 'there is no such event', format('received event_position = %L', park_event.event_position), 'Give the position that read_events() gave with the event, before it is acknowledged.');
   end if;
 end
 $$;
@@ -8909,6 +9005,8 @@ begin
     from consumer c
     cross join lateral (select unread_since((newest_state(c.consumer_id)).position) as since offset 0) as s
     where c.expired_at is null and c.max_lag is not null and s.since < v_now - c.max_lag
+      and pg_try_advisory_xact_lock(lock_consumer(), c.consumer_id)      -- one that is being moved is looked at the next time
+      and unread_since((newest_state(c.consumer_id)).position) < v_now - c.max_lag
   ), marked as (
     update consumer c set expired_at = v_now from behind b where c.consumer_id = b.consumer_id returning c.consumer_id, c.name, c.max_lag, b.since
   )
@@ -8950,8 +9048,8 @@ end
 $$;
 comment on function fencepost_private.prune_consumers() is 'A step of maintain(): removes old places of consumers. Returns how many.';
 
--- Thins ticks that are older than an hour: of those within 5,000 events one stays, and all that a consumer stands on;
--- it removes those that lead to events that are gone. A step of maintain(), 20,000 ticks a pass, which goes on where
+-- Thins ticks: of those older than a minute one a second stays, or one in 1,000 events; of those older than an hour one in 5,000 events, and all
+-- that a consumer stands on. It removes those that lead to events that are gone. A step of maintain(), 20,000 ticks a pass, which goes on where
 -- the last one ended (maintain_step.position, an x here); once an hour from the beginning. Returns how many.
 create function fencepost_private.prune_ticks(p_limit int default 20000)
 returns bigint
@@ -8970,26 +9068,28 @@ declare
   v_pruned bigint;
 begin
   with looked as materialized (
-    select t.ctid as place, t.x, t.flight, t.at, t.last_id, t.last_id / 5000 = lag(t.last_id / 5000) over (order by t.x, t.flight) as is_near
+    select t.ctid as place, t.x, t.flight, t.at, t.last_id, t.last_id / 5000 = lag(t.last_id / 5000) over w as is_near, (date_trunc('second', t.at), t.last_id / 1000) = (lag(date_trunc('second', t.at)) over w, lag(t.last_id / 1000) over w) as is_soon
     from (select i.ctid, i.* from event_tick i where i.x >= v_from order by i.x, i.flight limit p_limit) as t
+    window w as (order by t.x, t.flight)
   ), stood_on as materialized (
-    select (s.position).px as x, (s.position).pflight as flight from consumer c cross join lateral newest_state(c.consumer_id) as s
-    union
-    select (s.position).tx, (s.position).tflight from consumer c cross join lateral newest_state(c.consumer_id) as s
-    union
-    select (s.sent).tx, (s.sent).tflight from consumer c cross join lateral newest_state(c.consumer_id) as s
-    union
-    select (s.sent).px, (s.sent).pflight from consumer c cross join lateral newest_state(c.consumer_id) as s
-    union
-    select (s.after_sent).px, (s.after_sent).pflight from consumer c cross join lateral newest_state(c.consumer_id) as s
+    -- from where a consumer stands to the end of what its reader was given; without an end while somebody moves it
+    select (s.position).px as from_x, (s.position).pflight as from_flight,
+           case when s.free then coalesce((s.after_sent).tx, (s.after_sent).px, (s.position).tx, (s.position).px) else 9223372036854775807 end as upto_x,
+           case when s.free then coalesce((s.after_sent).tflight, (s.after_sent).pflight, (s.position).tflight, (s.position).pflight) else 0 end as upto_flight
+    from (
+      select n.position, n.after_sent, l.free
+      from consumer c
+      cross join lateral (select pg_try_advisory_xact_lock(lock_consumer(), c.consumer_id) as free offset 0) as l
+      cross join lateral newest_state(c.consumer_id) as n) as s
   ), pruned as (
     delete from event_tick t
     where t.ctid = any (array(
       select l.place from looked l
-      where l.at < v_now - interval '1 hour' and (l.is_near or l.last_id < v_first) and not exists (select from stood_on o where o.x = l.x and o.flight = l.flight)))
+      where (l.at < v_now - interval '1 hour' and (l.is_near or l.last_id < v_first) or l.at < v_now - interval '1 minute' and l.is_soon) 
+        and not exists (select from stood_on o where (l.x, l.flight) between (o.from_x, o.from_flight) and (o.upto_x, o.upto_flight))))
     returning t.x
   )
-  select (select count(*) from pruned), (select max(l.x) from looked l where l.at < v_now - interval '1 hour') into v_pruned, v_upto;
+  select (select count(*) from pruned), (select max(l.x) from looked l where l.at < v_now - interval '1 minute') into v_pruned, v_upto;
   update maintain_step m set position = v_upto where m.step = 'prune_ticks' and m.position <> v_upto;
   return v_pruned;
 end
@@ -8999,29 +9099,24 @@ comment on function fencepost_private.prune_ticks(int) is 'A step of maintain():
 -- Whether a consumer has events of this range of ids still to read. One that has expired is not waited for.
 create function fencepost_private.is_unread(p_first bigint, p_end bigint)
 returns boolean
-language plpgsql
+language sql
 volatile
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 set jit = off
 as $$
-declare
-  v record;
-begin
-  for v in
-    select s.px, s.tx, coalesce(s.last_id, 0) as after, late_of(s) as late
-    from (select (newest_state(c.consumer_id)).position as p from consumer c where c.expired_at is null) as c
-    cross join lateral (select (c.p).*) as s
-  loop
-    if exists (select from event e where e.id >= p_first and e.id < p_end and e.xid >= v.px and (e.id > v.after or e.xid >= v.tx))
-       or exists (select from unnest(v.late) as i(x) cross join lateral (
-                    select from event e where e.xid = i.x and e.id >= p_first and e.id < p_end and e.id > v.after limit 1) as l) then
-      return true;
-    end if;
-  end loop;
-  return false;
-end
+  select exists (
+    select
+    from consumer c
+    cross join lateral ranges_after((newest_state(c.consumer_id)).position) as r
+    cross join lateral (
+      select from event e
+      where e.id >= p_first and e.id < p_end and e.xid >= r.from_xid and e.xid < r.below_xid and e.id > r.above_id and not e.xid = any (r.without)
+      limit 1) as f
+    where c.expired_at is null)
 $$;
 comment on function fencepost_private.is_unread(bigint, bigint) is 'Whether a consumer that has not expired has still to read events of this range.';
 --! EndIncluded outbox/prune_outbox.sql
@@ -9181,7 +9276,7 @@ begin
   if not found then
     return false;
   end if;
-  perform fencepost.drop_consumer(webhook_consumer(drop_webhook.name));
+  perform remove_consumer(webhook_consumer(drop_webhook.name));
   perform cancel_jobs(array(
     select r.id from ready r where r.lane_id = any (v_lanes)
     union all select d.id from delayed d where d.lane_id = any (v_lanes)
@@ -9262,6 +9357,10 @@ returns bigint
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
 as $$
 declare
   v_lane  record;
@@ -10608,6 +10707,9 @@ begin
   for v_due in select p.* from partitions('event') p where p.end_id <= last_id('event') order by p.first_id loop
     if is_spent(v_due.first_id, v_due.end_id) then
       lock table only event in access exclusive mode;
+      if not is_spent(v_due.first_id, v_due.end_id) then     -- a new statement: whoever wrote to it has committed
+        raise exception 'partition % was written to meanwhile', v_due.name;
+      end if;
       execute format('drop table fencepost_private.%I', v_due.name);
       return 1;
     end if;
@@ -10784,7 +10886,7 @@ as $$
 $$;
 comment on function fencepost_private.is_restored() is 'Whether this database carries transaction numbers of another server, and after_restore() must be called.';
 
--- Housekeeping decides by what was committed a moment ago, after its lock. Errors: JE003.
+-- Housekeeping, and whoever moves a consumer, decide by what was committed a moment ago, after a lock. Errors: JE003.
 create function fencepost_private.check_read_committed(p_what text)
 returns void
 language plpgsql
@@ -10794,7 +10896,7 @@ as $$
 begin
   if current_setting('transaction_isolation') <> 'read committed' then
     perform raise_error('JE003', format('%s runs in READ COMMITTED only', p_what), format('received a transaction that is %s', upper(current_setting('transaction_isolation'))),
-      'Each of its steps must see what was committed a moment ago: call it in a transaction of its own.');
+      'It must see what was committed a moment ago: begin the transaction with ISOLATION LEVEL READ COMMITTED.');
   end if;
 end
 $$;
@@ -12100,7 +12202,8 @@ comment on function fencepost_private.check_registers() is 'check_invariants, of
 --
 -- Ready jobs are renumbered in their order, as finely as the numbers of this server allow; watermarks are void; the
 -- counters are counted anew. Consumers of the event log go on at the oldest event that they had not read: nothing is
--- missed, and of what is newer some may come a second time. Positions that clients of list_events() keep lead back to the beginning.
+-- missed, and of what is newer some may come a second time. Positions that clients of list_events() keep are of the
+-- other server: those beyond the newest lead back to the beginning; let all begin there.
 -- Returns what it did; no row when there is nothing to mend.
 -- Locks: maintain()'s lock, then all places and registers, until commit. Errors: JE003 outside READ COMMITTED.
 create function fencepost.after_restore()
@@ -12196,15 +12299,21 @@ declare
   v_count bigint := 0;
 begin
   for v in
-    select s.*, least(p_xmin - 1, (s.position).px, (select min(x) from unnest(s.late) as x)) as px, (
-             select min(e.id) from event e
-             where (e.xid >= (s.position).px or e.xid = any (s.late)) and (e.id > coalesce((s.position).last_id, 0) or e.xid >= (s.position).tx)) as first_unread
-    from (select n.*, late_of(n.position) as late from consumer c cross join lateral newest_state(c.consumer_id) as n) as s
+    select s.*, u.first_unread, least(p_xmin - 1, u.lowest) as px
+    from (
+      select n.*, (select t.last_id from event_tick t where t.x = (n.position).px and t.flight = (n.position).pflight limit 1) as base_id
+      from consumer c cross join lateral newest_state(c.consumer_id) as n) as s
+    cross join lateral (
+      -- what this server wrote before we were called has low numbers, and ids above all that the consumer can have read
+      select min(e.id) as first_unread, min(e.xid) as lowest
+      from event e
+      where e.id > greatest(s.base_id, (s.position).last_id)
+         or exists (select from ranges_after(s.position) as r where e.xid >= r.from_xid and e.xid < r.below_xid and e.id > r.above_id and not e.xid = any (r.without))) as u
   loop
     insert into consumer_state (consumer_id, seq, position, token, at)
     values (v.consumer_id, v.seq + 1, case when v.first_unread is null then place_of_tick(p_xmin, 0) else row(v.px, 0, p_xmin, 0, v.first_unread - 1)::log_position end,
             v.token + 1, fencepost_private.now());
-    v_bases := v_bases || v.px;
+    v_bases := v_bases || coalesce(v.px, p_xmin);
     v_count := v_count + 1;
   end loop;
   delete from event_tick;
@@ -12428,7 +12537,6 @@ begin
          'No deliveries are made of its events, and the log is kept for it no longer than max_lag of its consumer.',
          case left(w.error, 5)
            when 'JE004' then format('Decide what a gap means, then: select fencepost.seek_consumer(%L, %L);', w.consumer, 'beginning')
-           when 'JE002' then format('select fencepost.create_consumer(%L, start => %L); if its events are wanted from there on, else drop_webhook(%L) and make it anew.', w.consumer, 'beginning', w.name)
            else 'Mend what the error says; the next pass of maintain() tries again.'
          end, 'webhook_error'
   from webhooks w where w.error_at < p_now - interval '1 minute'

@@ -4,5 +4,5 @@
 create type fencepost_private.log_position as (px bigint, pflight int, tx bigint, tflight int, last_id bigint);
 comment on type fencepost_private.log_position is 'A place in the event log: a tick, and how far the batch after it was read.';
 
-create type fencepost_private.parsed_position as (place fencepost_private.log_position, parked_id bigint, token int);
+create type fencepost_private.parsed_position as (place fencepost_private.log_position, parked_id bigint, token bigint);
 comment on type fencepost_private.parsed_position is 'What a position says: a place in the log or a parked event, and the token of a lease.';

@@ -4,7 +4,8 @@
 --
 -- Ready jobs are renumbered in their order, as finely as the numbers of this server allow; watermarks are void; the
 -- counters are counted anew. Consumers of the event log go on at the oldest event that they had not read: nothing is
--- missed, and of what is newer some may come a second time. Positions that clients of list_events() keep lead back to the beginning.
+-- missed, and of what is newer some may come a second time. Positions that clients of list_events() keep are of the
+-- other server: those beyond the newest lead back to the beginning; let all begin there.
 -- Returns what it did; no row when there is nothing to mend.
 -- Locks: maintain()'s lock, then all places and registers, until commit. Errors: JE003 outside READ COMMITTED.
 create function fencepost.after_restore()
@@ -100,15 +101,21 @@ declare
   v_count bigint := 0;
 begin
   for v in
-    select s.*, least(p_xmin - 1, (s.position).px, (select min(x) from unnest(s.late) as x)) as px, (
-             select min(e.id) from event e
-             where (e.xid >= (s.position).px or e.xid = any (s.late)) and (e.id > coalesce((s.position).last_id, 0) or e.xid >= (s.position).tx)) as first_unread
-    from (select n.*, late_of(n.position) as late from consumer c cross join lateral newest_state(c.consumer_id) as n) as s
+    select s.*, u.first_unread, least(p_xmin - 1, u.lowest) as px
+    from (
+      select n.*, (select t.last_id from event_tick t where t.x = (n.position).px and t.flight = (n.position).pflight limit 1) as base_id
+      from consumer c cross join lateral newest_state(c.consumer_id) as n) as s
+    cross join lateral (
+      -- what this server wrote before we were called has low numbers, and ids above all that the consumer can have read
+      select min(e.id) as first_unread, min(e.xid) as lowest
+      from event e
+      where e.id > greatest(s.base_id, (s.position).last_id)
+         or exists (select from ranges_after(s.position) as r where e.xid >= r.from_xid and e.xid < r.below_xid and e.id > r.above_id and not e.xid = any (r.without))) as u
   loop
     insert into consumer_state (consumer_id, seq, position, token, at)
     values (v.consumer_id, v.seq + 1, case when v.first_unread is null then place_of_tick(p_xmin, 0) else row(v.px, 0, p_xmin, 0, v.first_unread - 1)::log_position end,
             v.token + 1, fencepost_private.now());
-    v_bases := v_bases || v.px;
+    v_bases := v_bases || coalesce(v.px, p_xmin);
     v_count := v_count + 1;
   end loop;
   delete from event_tick;

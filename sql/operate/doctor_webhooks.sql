@@ -12,7 +12,6 @@ begin
          'No deliveries are made of its events, and the log is kept for it no longer than max_lag of its consumer.',
          case left(w.error, 5)
            when 'JE004' then format('Decide what a gap means, then: select fencepost.seek_consumer(%L, %L);', w.consumer, 'beginning')
-           when 'JE002' then format('select fencepost.create_consumer(%L, start => %L); if its events are wanted from there on, else drop_webhook(%L) and make it anew.', w.consumer, 'beginning', w.name)
            else 'Mend what the error says; the next pass of maintain() tries again.'
          end, 'webhook_error'
   from webhooks w where w.error_at < p_now - interval '1 minute'

@@ -81,6 +81,9 @@ begin
   for v_due in select p.* from partitions('event') p where p.end_id <= last_id('event') order by p.first_id loop
     if is_spent(v_due.first_id, v_due.end_id) then
       lock table only event in access exclusive mode;
+      if not is_spent(v_due.first_id, v_due.end_id) then     -- a new statement: whoever wrote to it has committed
+        raise exception 'partition % was written to meanwhile', v_due.name;
+      end if;
       execute format('drop table fencepost_private.%I', v_due.name);
       return 1;
     end if;

@@ -89,7 +89,7 @@ as $$
 $$;
 comment on function fencepost_private.is_restored() is 'Whether this database carries transaction numbers of another server, and after_restore() must be called.';
 
--- Housekeeping decides by what was committed a moment ago, after its lock. Errors: JE003.
+-- Housekeeping, and whoever moves a consumer, decide by what was committed a moment ago, after a lock. Errors: JE003.
 create function fencepost_private.check_read_committed(p_what text)
 returns void
 language plpgsql
@@ -99,7 +99,7 @@ as $$
 begin
   if current_setting('transaction_isolation') <> 'read committed' then
     perform raise_error('JE003', format('%s runs in READ COMMITTED only', p_what), format('received a transaction that is %s', upper(current_setting('transaction_isolation'))),
-      'Each of its steps must see what was committed a moment ago: call it in a transaction of its own.');
+      'It must see what was committed a moment ago: begin the transaction with ISOLATION LEVEL READ COMMITTED.');
   end if;
 end
 $$;

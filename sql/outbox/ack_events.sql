@@ -1,10 +1,11 @@
 -- Everything up to and with the position `upto` is done: it does not come again. Returns true when that moved the consumer,
--- false when the position had been passed before, so that an acknowledgement may be repeated.
+-- false when the position had been passed before, so that an acknowledgement may be repeated until another reader comes.
 --
 -- The lease ends when the last event that was read is acknowledged; until then it stays, so that a reader may do so
 -- event by event.
 -- Locks: the consumer, until commit; waits two seconds at most.
--- Errors: JE001 when the lease went to another reader, or another session holds the consumer; JE002; JE003; JE004 when it has expired.
+-- Errors: JE001 when the lease went to another reader, or another session holds the consumer; JE002; JE003, also outside
+-- READ COMMITTED; JE004 when it has expired.
 create function fencepost.ack_events(consumer text, upto text)
 returns boolean
 language plpgsql
@@ -21,21 +22,23 @@ begin
   v_given := parse_position(ack_events.upto);
   perform lock_one_consumer(v_consumer.consumer_id, v_consumer.name);
   v_state := newest_state(v_consumer.consumer_id);
+  if v_given.token is distinct from v_state.token then
+    perform raise_error('JE001', format('the lease of consumer %L was lost', v_consumer.name), format('received token %s; the newest is %s', coalesce(v_given.token::text, 'none'), v_state.token),
+      'Another reader took over, or the consumer was moved: what was read is read again. Undo what can be undone, and read.');
+  end if;
+
   if v_given.parked_id is null and not is_after(v_given.place, v_state.position) then
     return false;
   end if;
   if v_consumer.expired_at is not null then
     perform raise_expired(v_consumer);
   end if;
-  if v_given.token is distinct from v_state.token then
-    perform raise_error('JE001', format('the lease of consumer %L was lost', v_consumer.name), format('received token %s; the newest is %s', coalesce(v_given.token::text, 'none'), v_state.token),
-      'Another reader took over, or the consumer was moved: what was read is read again. Undo what can be undone, and read.');
-  end if;
 
   if v_given.parked_id is not null then
     delete from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again and p.given = v_given.token and p.event_id <= v_given.parked_id;
     get diagnostics v_gone = row_count;
-    if v_gone > 0 and not exists (select from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again) then
+    if v_state.leased_until is not null and not exists (
+      select from parked_event p where p.consumer_id = v_consumer.consumer_id and p.again and p.given = v_given.token) then
       v_state.leased_until := null;
       perform put_state(v_state);
     end if;

@@ -32,12 +32,12 @@ begin
   end if;
   select p.kinds, p.types, p.tenant into v_kinds, v_types, v_tenant from parsed_consumer_filter(create_consumer.filter) as p;
 
-  insert into consumer as c (name, kinds, types, tenant, max_lag, created_at)
-  values (create_consumer.name, v_kinds, v_types, v_tenant, create_consumer.max_lag, fencepost_private.now())
+  insert into consumer as c (name, kinds, types, tenant, max_lag, created_at, deliveries)
+  values (create_consumer.name, v_kinds, v_types, v_tenant, create_consumer.max_lag, fencepost_private.now(), not starts_with(create_consumer.name, webhook_consumer('')))
   on conflict on constraint consumer_name_unique do nothing
   returning c.consumer_id into v_id;
   if v_id is not null then
-    insert into consumer_state (consumer_id, seq, position, at) values (v_id, 1, found_position(create_consumer.start), fencepost_private.now());
+    insert into consumer_state (consumer_id, seq, position, at) values (v_id, 1, named_position(create_consumer.start), fencepost_private.now());
     return true;
   end if;
 
@@ -132,25 +132,20 @@ as $$
 $$;
 comment on function fencepost_private.newest_state(int) is 'Where a consumer stands.';
 
--- Writes where a consumer stands from now on. Errors: JE001 when another session did so meanwhile, and this transaction
--- could not see it (REPEATABLE READ).
+-- Writes where a consumer stands from now on; the caller has locked the consumer.
 create function fencepost_private.put_state(p_state fencepost_private.consumer_state)
 returns void
-language plpgsql
+language sql
 volatile
 set search_path = fencepost_private, pg_temp
 as $$
-begin
   insert into consumer_state
-  select p_state.consumer_id, p_state.seq + 1, p_state.position, p_state.sent, p_state.after_sent, p_state.token, p_state.reader, p_state.leased_until, fencepost_private.now();
-exception
-  when unique_violation then
-    perform raise_error('JE001', 'another session moved this consumer meanwhile', 'received a call in a transaction that began before', 'Roll back and read again.');
-end
+  select p_state.consumer_id, p_state.seq + 1, p_state.position, p_state.sent, p_state.after_sent, p_state.token, p_state.reader, p_state.leased_until, fencepost_private.now()
 $$;
-comment on function fencepost_private.put_state(fencepost_private.consumer_state) is 'Writes where a consumer stands. Raises JE001.';
+comment on function fencepost_private.put_state(fencepost_private.consumer_state) is 'Writes where a consumer stands from now on.';
 
--- One session at a time moves a consumer. Errors: JE001 when another one holds it for longer than two seconds.
+-- One session at a time moves a consumer, seeing where it stands now. Errors: JE001 when another one holds it for longer
+-- than two seconds; JE003 outside READ COMMITTED.
 create function fencepost_private.lock_one_consumer(p_consumer_id int, p_name text)
 returns void
 language plpgsql
@@ -159,6 +154,7 @@ set search_path = fencepost_private, pg_temp
 set lock_timeout = '2s'
 as $$
 begin
+  perform check_read_committed('what moves a consumer');
   perform pg_advisory_xact_lock(lock_consumer(), p_consumer_id);
 exception
   when lock_not_available then
@@ -166,4 +162,4 @@ exception
       'Wait for it to commit, then read again.');
 end
 $$;
-comment on function fencepost_private.lock_one_consumer(int, text) is 'Locks a consumer until commit; waits two seconds at most. Raises JE001.';
+comment on function fencepost_private.lock_one_consumer(int, text) is 'Locks a consumer until commit; waits two seconds at most. Raises JE001, JE003.';

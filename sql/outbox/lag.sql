@@ -1,60 +1,68 @@
--- What a consumer has not read, of all kinds: since when (the oldest by transaction), and how many, counted to 100,000.
-create function fencepost_private.unread_since(p_position fencepost_private.log_position)
-returns timestamptz
-language plpgsql
-stable
-set search_path = fencepost_private, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-as $$
-declare
-  v_late  bigint[] := late_of(p_position);
-  v_after bigint := coalesce((p_position).last_id, 0);
-  v_first timestamptz;
-begin
-  select e.at into v_first from event e where e.xid >= (p_position).px and (e.id > v_after or e.xid >= (p_position).tx) order by e.xid, e.id limit 1;
-  return least(v_first, (
-    select min(l.at) from unnest(v_late) as i(x)
-    cross join lateral (select e.at from event e where e.xid = i.x and e.id > v_after order by e.id limit 1) as l));
-end
-$$;
-comment on function fencepost_private.unread_since(fencepost_private.log_position) is 'When the oldest event after a place happened; null when there is none.';
-
-create function fencepost_private.unread_count(p_position fencepost_private.log_position, p_cap int default 100000)
-returns bigint
-language plpgsql
-stable
-set search_path = fencepost_private, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-as $$
-declare
-  v_late  bigint[] := late_of(p_position);
-  v_after bigint := coalesce((p_position).last_id, 0);
-begin
-  return (
-    select count(*)
-    from (
-      (select from event e where e.xid >= (p_position).px and (e.id > v_after or e.xid >= (p_position).tx) limit p_cap)
-      union all
-      (select from unnest(v_late) as i(x) cross join lateral (select from event e where e.xid = i.x and e.id > v_after limit p_cap) as l limit p_cap)
-      limit p_cap) as c);
-end
-$$;
-comment on function fencepost_private.unread_count(fencepost_private.log_position, int) is 'How many events come after a place, counted to a cap.';
-
--- Transactions that were in flight at the tick of a place: their events come later.
-create function fencepost_private.late_of(p_position fencepost_private.log_position)
-returns bigint[]
+-- What comes after a place in the log, as ranges of transactions: in each all events above an id, but for those of the
+-- transactions in `without`, which have a range of their own. All that asks what a consumer has not read asks this.
+create function fencepost_private.ranges_after(p_position fencepost_private.log_position)
+returns table (from_xid bigint, below_xid bigint, above_id bigint, without bigint[])
 language sql
 stable
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 as $$
-  select coalesce((select t.xip from event_tick t where t.x = (p_position).px and t.flight = (p_position).pflight limit 1), '{}')
+  with ticks as materialized (
+    select coalesce(b.xip, '{}') as base_xip, coalesce(n.xip, b.xip, '{}') as next_xip, coalesce((p_position).tx, (p_position).px) as upto
+    from (select 1) as one
+    left join lateral (select t.xip from event_tick t where t.x = (p_position).px and t.flight = (p_position).pflight limit 1) as b on true
+    left join lateral (select t.xip from event_tick t where t.x = (p_position).tx and t.flight = (p_position).tflight limit 1) as n on true
+  )
+  select t.upto, 9223372036854775807, 0::bigint, '{}'::bigint[] from ticks t          -- after the batch
+  union all
+  select i.x, i.x + 1, 0, '{}' from ticks t cross join unnest(t.next_xip) as i(x)       -- in flight at its end
+  union all
+  select (p_position).px, t.upto, coalesce((p_position).last_id, 0), t.next_xip from ticks t where t.upto > (p_position).px
+  union all
+  select i.x, i.x + 1, coalesce((p_position).last_id, 0), '{}' from ticks t cross join unnest(t.base_xip) as i(x) where not i.x = any (t.next_xip)
 $$;
-comment on function fencepost_private.late_of(fencepost_private.log_position) is 'Transactions that were in flight at the tick of a place.';
+comment on function fencepost_private.ranges_after(fencepost_private.log_position) is 'What comes after a place in the log, as ranges of transactions and ids.';
+
+-- What a consumer has not read, of all kinds: since when (the oldest of each range by transaction), and how many.
+create function fencepost_private.unread_since(p_position fencepost_private.log_position)
+returns timestamptz
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+  select min(f.at)
+  from ranges_after(p_position) as r
+  cross join lateral (
+    select e.at from event e
+    where e.xid >= r.from_xid and e.xid < r.below_xid and e.id > r.above_id and not e.xid = any (r.without)
+    order by e.xid, e.id limit 1) as f
+$$;
+comment on function fencepost_private.unread_since(fencepost_private.log_position) is 'When the oldest event after a place happened; null when there is none.';
+
+create function fencepost_private.unread_count(p_position fencepost_private.log_position, p_cap int default 100000)
+returns bigint
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+  select count(*)
+  from (
+    select
+    from ranges_after(p_position) as r
+    cross join lateral (
+      select from event e
+      where e.xid >= r.from_xid and e.xid < r.below_xid and e.id > r.above_id and not e.xid = any (r.without)
+      limit p_cap) as f
+    limit p_cap) as c
+$$;
+comment on function fencepost_private.unread_count(fencepost_private.log_position, int) is 'How many events come after a place, counted to a cap.';

@@ -17,15 +17,20 @@ as $$
 declare
   v_from   log_position;
   v_filter record;
+  v_wanted wanted_events;
   v_read   unread_events;
 begin
   perform check_read(list_events.max);
   select p.* into v_filter from parsed_consumer_filter(list_events.filter) as p;
   v_from := found_position(list_events.after);
   perform tick('100 milliseconds');
-  v_read := unread(v_from, list_events.max, event_filter_of(v_filter.kinds, v_filter.types, v_filter.tenant));
+  v_wanted := row(v_filter.kinds, v_filter.types, v_filter.tenant, true);
+  v_read := unread(v_from, list_events.max, v_wanted);
+  if cardinality(v_read.events) = 0 and v_read.reached = newest_position() and tick('0') > 0 then
+    v_read := unread(v_read.reached, list_events.max, v_wanted);     -- what was committed a moment ago
+  end if;
   return query select * from told(v_read);
-  if is_after(v_read.reached, coalesce(v_read.sent, v_from)) then
+  if v_read.reached is distinct from coalesce(v_read.sent, v_from) then
     position := position_text(v_read.reached);
     return next;
   end if;

@@ -3,7 +3,7 @@
 -- and is set aside again stays, with the new reason.
 -- `event_position` is the one that read_events() gave with the event.
 -- Locks: the consumer, until commit; waits two seconds at most.
--- Errors: JE001 when the lease was lost; JE002 when there is no such consumer or event; JE003.
+-- Errors: JE001 when the lease was lost; JE002 when there is no such consumer, or no such event under this lease; JE003.
 create function fencepost.park_event(consumer text, event_position text, reason text)
 returns void
 language plpgsql
@@ -35,15 +35,16 @@ begin
   else
     select t.id, t.kind, t.at, t.tenant, t.type, t.job_id, t.run_id, t.task_id, t.workflow, t.attempt, t.outcome, t.worker, t.ready_at, t.started_at, t.actor, t.data
       into v_event
-    from told(unread(row((v_given.place).px, (v_given.place).pflight, (v_given.place).tx, (v_given.place).tflight, (v_given.place).last_id - 1), 1, row(null, null, null, null))) as t
-    where t.id = (v_given.place).last_id;
+    from told(unread(row((v_given.place).px, (v_given.place).pflight, (v_given.place).tx, (v_given.place).tflight, (v_given.place).last_id - 1), 1,
+                     row(v_consumer.kinds, v_consumer.types, v_consumer.tenant, v_consumer.deliveries)::wanted_events)) as t
+    where t.id = (v_given.place).last_id and not is_after(v_given.place, v_state.sent) and is_after(v_given.place, v_state.position);
     insert into parked_event as p (consumer_id, event_id, event, reason, parked_at)
     select v_consumer.consumer_id, v_event.id, to_jsonb(v_event), clipped(park_event.reason, 4096), fencepost_private.now()
     where v_event.id is not null
     on conflict on constraint parked_event_pkey do update set reason = excluded.reason, parked_at = excluded.parked_at;
   end if;
   if not found then
-    perform raise_error('JE002', 'there is no such event', format('received event_position = %L', park_event.event_position), 'Give the position that read_events() gave with the event.');
+    perform raise_error('JE002', 'there is no such event', format('received event_position = %L', park_event.event_position), 'Give the position that read_events() gave with the event, before it is acknowledged.');
   end if;
 end
 $$;

@@ -27,7 +27,7 @@ immutable
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_part text[] := regexp_match(p_text, '^(?:(\d{1,18})\.(\d{1,9})(?:-(\d{1,18})\.(\d{1,9})-(\d{1,18}))?|p(\d{1,18}))(?:~(\d{1,9}))?$');
+  v_part text[] := regexp_match(p_text, '^(?:(\d{1,18})\.(\d{1,9})(?:-(\d{1,18})\.(\d{1,9})-(\d{1,18}))?|p(\d{1,18}))(?:~(\d{1,18}))?$');
   v_said parsed_position;
 begin
   if v_part is null then
@@ -38,7 +38,7 @@ begin
     v_said.place := row(v_part[1]::bigint, -v_part[2]::int, v_part[3]::bigint, -v_part[4]::int, v_part[5]::bigint)::log_position;
   end if;
   v_said.parked_id := v_part[6]::bigint;
-  v_said.token := v_part[7]::int;
+  v_said.token := v_part[7]::bigint;
   return v_said;
 end
 $$;

@@ -15,6 +15,8 @@ begin
     from consumer c
     cross join lateral (select unread_since((newest_state(c.consumer_id)).position) as since offset 0) as s
     where c.expired_at is null and c.max_lag is not null and s.since < v_now - c.max_lag
+      and pg_try_advisory_xact_lock(lock_consumer(), c.consumer_id)      -- one that is being moved is looked at the next time
+      and unread_since((newest_state(c.consumer_id)).position) < v_now - c.max_lag
   ), marked as (
     update consumer c set expired_at = v_now from behind b where c.consumer_id = b.consumer_id returning c.consumer_id, c.name, c.max_lag, b.since
   )
@@ -56,8 +58,8 @@ end
 $$;
 comment on function fencepost_private.prune_consumers() is 'A step of maintain(): removes old places of consumers. Returns how many.';
 
--- Thins ticks that are older than an hour: of those within 5,000 events one stays, and all that a consumer stands on;
--- it removes those that lead to events that are gone. A step of maintain(), 20,000 ticks a pass, which goes on where
+-- Thins ticks: of those older than a minute one a second stays, or one in 1,000 events; of those older than an hour one in 5,000 events, and all
+-- that a consumer stands on. It removes those that lead to events that are gone. A step of maintain(), 20,000 ticks a pass, which goes on where
 -- the last one ended (maintain_step.position, an x here); once an hour from the beginning. Returns how many.
 create function fencepost_private.prune_ticks(p_limit int default 20000)
 returns bigint
@@ -76,26 +78,28 @@ declare
   v_pruned bigint;
 begin
   with looked as materialized (
-    select t.ctid as place, t.x, t.flight, t.at, t.last_id, t.last_id / 5000 = lag(t.last_id / 5000) over (order by t.x, t.flight) as is_near
+    select t.ctid as place, t.x, t.flight, t.at, t.last_id, t.last_id / 5000 = lag(t.last_id / 5000) over w as is_near, (date_trunc('second', t.at), t.last_id / 1000) = (lag(date_trunc('second', t.at)) over w, lag(t.last_id / 1000) over w) as is_soon
     from (select i.ctid, i.* from event_tick i where i.x >= v_from order by i.x, i.flight limit p_limit) as t
+    window w as (order by t.x, t.flight)
   ), stood_on as materialized (
-    select (s.position).px as x, (s.position).pflight as flight from consumer c cross join lateral newest_state(c.consumer_id) as s
-    union
-    select (s.position).tx, (s.position).tflight from consumer c cross join lateral newest_state(c.consumer_id) as s
-    union
-    select (s.sent).tx, (s.sent).tflight from consumer c cross join lateral newest_state(c.consumer_id) as s
-    union
-    select (s.sent).px, (s.sent).pflight from consumer c cross join lateral newest_state(c.consumer_id) as s
-    union
-    select (s.after_sent).px, (s.after_sent).pflight from consumer c cross join lateral newest_state(c.consumer_id) as s
+    -- from where a consumer stands to the end of what its reader was given; without an end while somebody moves it
+    select (s.position).px as from_x, (s.position).pflight as from_flight,
+           case when s.free then coalesce((s.after_sent).tx, (s.after_sent).px, (s.position).tx, (s.position).px) else 9223372036854775807 end as upto_x,
+           case when s.free then coalesce((s.after_sent).tflight, (s.after_sent).pflight, (s.position).tflight, (s.position).pflight) else 0 end as upto_flight
+    from (
+      select n.position, n.after_sent, l.free
+      from consumer c
+      cross join lateral (select pg_try_advisory_xact_lock(lock_consumer(), c.consumer_id) as free offset 0) as l
+      cross join lateral newest_state(c.consumer_id) as n) as s
   ), pruned as (
     delete from event_tick t
     where t.ctid = any (array(
       select l.place from looked l
-      where l.at < v_now - interval '1 hour' and (l.is_near or l.last_id < v_first) and not exists (select from stood_on o where o.x = l.x and o.flight = l.flight)))
+      where (l.at < v_now - interval '1 hour' and (l.is_near or l.last_id < v_first) or l.at < v_now - interval '1 minute' and l.is_soon) 
+        and not exists (select from stood_on o where (l.x, l.flight) between (o.from_x, o.from_flight) and (o.upto_x, o.upto_flight))))
     returning t.x
   )
-  select (select count(*) from pruned), (select max(l.x) from looked l where l.at < v_now - interval '1 hour') into v_pruned, v_upto;
+  select (select count(*) from pruned), (select max(l.x) from looked l where l.at < v_now - interval '1 minute') into v_pruned, v_upto;
   update maintain_step m set position = v_upto where m.step = 'prune_ticks' and m.position <> v_upto;
   return v_pruned;
 end
@@ -105,28 +109,23 @@ comment on function fencepost_private.prune_ticks(int) is 'A step of maintain():
 -- Whether a consumer has events of this range of ids still to read. One that has expired is not waited for.
 create function fencepost_private.is_unread(p_first bigint, p_end bigint)
 returns boolean
-language plpgsql
+language sql
 volatile
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 set jit = off
 as $$
-declare
-  v record;
-begin
-  for v in
-    select s.px, s.tx, coalesce(s.last_id, 0) as after, late_of(s) as late
-    from (select (newest_state(c.consumer_id)).position as p from consumer c where c.expired_at is null) as c
-    cross join lateral (select (c.p).*) as s
-  loop
-    if exists (select from event e where e.id >= p_first and e.id < p_end and e.xid >= v.px and (e.id > v.after or e.xid >= v.tx))
-       or exists (select from unnest(v.late) as i(x) cross join lateral (
-                    select from event e where e.xid = i.x and e.id >= p_first and e.id < p_end and e.id > v.after limit 1) as l) then
-      return true;
-    end if;
-  end loop;
-  return false;
-end
+  select exists (
+    select
+    from consumer c
+    cross join lateral ranges_after((newest_state(c.consumer_id)).position) as r
+    cross join lateral (
+      select from event e
+      where e.id >= p_first and e.id < p_end and e.xid >= r.from_xid and e.xid < r.below_xid and e.id > r.above_id and not e.xid = any (r.without)
+      limit 1) as f
+    where c.expired_at is null)
 $$;
 comment on function fencepost_private.is_unread(bigint, bigint) is 'Whether a consumer that has not expired has still to read events of this range.';

@@ -2,12 +2,13 @@
 -- ack_events(): reading again gives the same events again. Events whose transaction has not committed are not there;
 -- they come, once, after their commit, however late that is, and hold up nobody.
 --
--- Reading takes a lease for `reader` (default: this session) when there is something to read: until it ends or all is
+-- Reading takes a lease for `reader` (default: this session; behind a pooler name one) when there is something to read: until it ends or all is
 -- acknowledged another reader gets nothing. Within one transaction with the work and ack_events() the consumer is
 -- exactly-once. `position` names the place behind its event and carries the token of the lease.
 --
 -- Parked events that are to be delivered again come first, by themselves.
--- Locks: the consumer, tried: none while another session reads it. Errors: JE002; JE003; JE004 when it fell behind max_lag.
+-- Locks: the consumer, tried: none while another session reads it.
+-- Errors: JE002; JE003, also outside READ COMMITTED; JE004 when it fell behind max_lag.
 create function fencepost.read_events(consumer text, max int default 100, reader text default null, lease interval default '30 seconds')
 returns table ("position" text, id bigint, kind text, at timestamptz, tenant text, type text, job_id bigint, run_id bigint, task_id bigint, workflow text,
                attempt int, outcome text, worker text, ready_at timestamptz, started_at timestamptz, actor text, data jsonb)
@@ -22,9 +23,11 @@ declare
   v_reader   text := coalesce(read_events.reader, 'session ' || pg_backend_pid());
   v_consumer consumer := find_consumer(read_events.consumer);
   v_state    consumer_state;
+  v_wanted   wanted_events;
   v_read     unread_events;
 begin
   perform check_read(read_events.max, read_events.lease);
+  perform check_read_committed('read_events()');
   if v_consumer.expired_at is not null then
     perform raise_expired(v_consumer);
   end if;
@@ -50,7 +53,7 @@ begin
       with given as (
         update parked_event p set given = v_state.token
         where p.consumer_id = v_consumer.consumer_id and p.event_id = any (array(
-          select o.event_id from parked_event o where o.consumer_id = v_consumer.consumer_id and o.again order by o.event_id limit read_events.max))
+          select o.event_id from parked_event o where o.consumer_id = v_consumer.consumer_id and o.again order by o.event_id limit read_events.max for update skip locked))
         returning p.event_id, p.event
       )
       select 'p' || g.event_id || '~' || v_state.token, (e.e).*
@@ -62,13 +65,19 @@ begin
 
   perform tick('100 milliseconds');
   v_state.position := kept_position(v_state.position);
-  v_read := unread(v_state.position, read_events.max, event_filter_of(v_consumer.kinds, v_consumer.types, v_consumer.tenant, v_consumer.deliveries));
+  v_wanted := row(v_consumer.kinds, v_consumer.types, v_consumer.tenant, v_consumer.deliveries);
+  v_read := unread(v_state.position, read_events.max, v_wanted);
+  for v_try in 1..4 loop
+    -- farther when all of that was for others, or committed a moment ago
+    exit when cardinality(v_read.events) > 0 or v_read.reached = newest_position() and tick('0') = 0;
+    v_read := unread(v_read.reached, read_events.max, v_wanted);
+  end loop;
   if cardinality(v_read.events) > 0 then
     v_state.sent := v_read.sent;
     v_state.after_sent := v_read.reached;
     perform put_state(v_state);
     return query select * from told(v_read, v_state.token);
-  elsif is_after(v_read.reached, v_state.position) and (v_state.at < v_now - interval '1 second' or v_state.at > v_now) then
+  elsif is_after(v_read.reached, v_state.position) and (v_state.at < v_now - interval '1 second' or v_state.at > v_now or v_read.reached <> newest_position()) then
     -- what was passed is for others: we need not look at it again, nor must it be kept for us
     v_state.position := v_read.reached;
     v_state.sent := null;

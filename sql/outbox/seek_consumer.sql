@@ -12,11 +12,10 @@ set search_path = fencepost_private, pg_temp
 as $$
 declare
   v_consumer consumer := find_consumer(seek_consumer.consumer);
-  v_position log_position := found_position(seek_consumer.to_position);
+  v_position log_position := named_position(seek_consumer.to_position);
   v_state    consumer_state;
 begin
   perform lock_one_consumer(v_consumer.consumer_id, v_consumer.name);
-  v_position := kept_position(v_position);
   v_state := newest_state(v_consumer.consumer_id);
   v_state.position := v_position;
   v_state.sent := null;

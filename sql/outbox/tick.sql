@@ -18,8 +18,8 @@ declare
   v_newest event_tick;
   v_taken  bigint;
 begin
-  if current_setting('transaction_read_only')::boolean then
-    return 0;       -- on a standby: ticks come from the primary
+  if current_setting('transaction_read_only')::boolean or current_setting('transaction_isolation') <> 'read committed' then
+    return 0;       -- on a standby ticks come from the primary; an old snapshot makes none
   end if;
   select t.* into v_newest from event_tick t order by t.x desc, t.flight desc limit 1;
   if v_newest.at > v_now - p_every and v_newest.at <= v_now then
@@ -63,7 +63,7 @@ as $$
 $$;
 comment on function fencepost_private.position_at(timestamptz) is 'The place of the last tick at or before a time; the beginning when there is none.';
 
--- A place by what people write: beginning, now, a time, or a position. Errors: JE003.
+-- A place by what people write: beginning, now, a time, or a position; that may be of another log. Errors: JE003.
 create function fencepost_private.found_position(p_text text)
 returns fencepost_private.log_position
 language plpgsql
@@ -82,20 +82,22 @@ begin
     begin
       v_at := p_text::timestamptz;
     exception
-      when datetime_field_overflow or invalid_datetime_format then
+      when datetime_field_overflow or invalid_datetime_format or invalid_parameter_value then
         perform raise_error('JE003', 'that is not a time', format('received %s', quote_literal(left(p_text, 100))), 'Write it like 2030-01-31T12:00:00Z.');
     end;
     return position_at(v_at);
   end if;
-  if p_text is null or p_text ~ '^p' then
-    perform raise_error('JE003', 'that is not a place in the event log', format('received %s', coalesce(quote_literal(p_text), 'null')), 'Give beginning, now, a time, or a position.');
+  if p_text is null or p_text !~ '^\d+\.\d' then
+    perform raise_error('JE003', 'that is not a place in the event log', format('received %s', coalesce(quote_literal(left(p_text, 100)), 'null')),
+      'Give beginning, now, a time such as 2030-01-31T12:00:00Z, or a position as read_events() and list_events() give it.');
   end if;
   return (parse_position(p_text)).place;
 end
 $$;
 comment on function fencepost_private.found_position(text) is 'A place in the log: beginning, now, a time, or a position. Raises JE003.';
 
--- A place whose ticks are still there: itself, or the nearest before it, from which some events come a second time.
+-- A place whose ticks are still there: itself, or the nearest before it, from which some events come a second time. One
+-- that is beyond the newest tick is not of this log, or from before a restore: only the beginning is before it for sure.
 create function fencepost_private.kept_position(p_position fencepost_private.log_position)
 returns fencepost_private.log_position
 language plpgsql
@@ -106,18 +108,55 @@ as $$
 declare
   v_near event_tick;
 begin
-  if (p_position).px = 0 then
-    return p_position;
-  end if;
-  select t.* into v_near from event_tick t where (t.x, t.flight) <= ((p_position).px, (p_position).pflight) order by t.x desc, t.flight desc limit 1;
-  if v_near.x is null then
+  if is_beyond(p_position) then
     return place_of_tick(0, 0);
   end if;
-  if v_near.x = (p_position).px and v_near.flight = (p_position).pflight
-     and ((p_position).tx is null or exists (select from event_tick t where t.x = (p_position).tx and t.flight = (p_position).tflight)) then
-    return p_position;
+  if (p_position).px > 0 then
+    select t.* into v_near from event_tick t where (t.x, t.flight) <= ((p_position).px, (p_position).pflight) order by t.x desc, t.flight desc limit 1;
+    if v_near.x is null then
+      return place_of_tick(0, 0);
+    elsif (v_near.x, v_near.flight) <> ((p_position).px, (p_position).pflight) then
+      return place_of_tick(v_near.x, v_near.flight);
+    end if;
   end if;
-  return place_of_tick(v_near.x, v_near.flight);
+  if (p_position).tx is not null and not exists (select from event_tick t where t.x = (p_position).tx and t.flight = (p_position).tflight) then
+    return place_of_tick((p_position).px, (p_position).pflight);
+  end if;
+  return p_position;
 end
 $$;
 comment on function fencepost_private.kept_position(fencepost_private.log_position) is 'A place in the log, or the nearest before it of which the ticks are kept.';
+
+-- Whether a place lies beyond the newest tick, where no place of this log can be.
+create function fencepost_private.is_beyond(p_position fencepost_private.log_position)
+returns boolean
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_newest log_position := newest_position();
+begin
+  return ((p_position).px, (p_position).pflight) > (v_newest.px, v_newest.pflight) or ((p_position).tx, (p_position).tflight) > (v_newest.px, v_newest.pflight);
+end
+$$;
+comment on function fencepost_private.is_beyond(fencepost_private.log_position) is 'Whether a place lies beyond the newest tick.';
+
+-- A place that somebody names for a consumer. Errors: JE003, also for one that is not of this log.
+create function fencepost_private.named_position(p_text text)
+returns fencepost_private.log_position
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_place log_position := found_position(p_text);
+begin
+  if is_beyond(v_place) then
+    perform raise_error('JE003', 'that position is not of this log', format('received %s; the newest is %s', quote_literal(p_text), position_text(newest_position())),
+      'It is of another database, or from before a restore. Give beginning, now or a time.');
+  end if;
+  return kept_position(v_place);
+end
+$$;
+comment on function fencepost_private.named_position(text) is 'A place that somebody names for a consumer. Raises JE003.';

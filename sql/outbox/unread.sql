@@ -1,24 +1,27 @@
--- Which events a reader gets.
+-- Which events a reader gets: in the words of people, and as numbers.
+create type fencepost_private.wanted_events as (kinds text[], types text[], tenant text, deliveries boolean);
+comment on type fencepost_private.wanted_events is 'Which events a reader gets: kinds with stars, types, tenant, and whether those of deliveries to webhooks; a null narrows nothing.';
+
 create type fencepost_private.event_filter as (kinds fencepost_private.event_kind[], lanes int[], tenant text, without int[]);
 comment on type fencepost_private.event_filter is 'Which events a reader gets: of these kinds, lanes and tenant, and not of the lanes in without; a null narrows nothing.';
 
--- A filter from the words of people, with stars and types resolved as they are now. Without deliveries it holds back
--- the events of all jobs that deliver to webhooks.
-create function fencepost_private.event_filter_of(p_kinds text[], p_types text[], p_tenant text, p_deliveries boolean default true)
+-- What is wanted as numbers, with the lanes that there are now. Without deliveries it holds back the events of all jobs
+-- that deliver to webhooks.
+create function fencepost_private.event_filter_of(p_wanted fencepost_private.wanted_events)
 returns fencepost_private.event_filter
 language sql
 stable
 set search_path = fencepost_private, pg_temp
 as $$
   select row(
-    case when p_kinds is not null then array(
+    case when (p_wanted).kinds is not null then array(
       select k from unnest(enum_range(null::event_kind)) as k
-      where exists (select from unnest(p_kinds) as w where w = k::text or right(w, 1) = '*' and starts_with(k::text, left(w, -1)))) end,
-    case when p_types is not null then array(select l.lane_id from job_type t join lane l on l.type_id = t.type_id where t.type = any (p_types)) end,
-    p_tenant,
-    case when not p_deliveries then array(select l.lane_id from job_type t join lane l on l.type_id = t.type_id where starts_with(t.type, webhook_type(''))) end)::event_filter
+      where exists (select from unnest((p_wanted).kinds) as w where w = k::text or right(w, 1) = '*' and starts_with(k::text, left(w, -1)))) end,
+    case when (p_wanted).types is not null then array(select l.lane_id from job_type t join lane l on l.type_id = t.type_id where t.type = any ((p_wanted).types)) end,
+    (p_wanted).tenant,
+    case when not (p_wanted).deliveries then array(select l.lane_id from job_type t join lane l on l.type_id = t.type_id where starts_with(t.type, webhook_type(''))) end)::event_filter
 $$;
-comment on function fencepost_private.event_filter_of(text[], text[], text, boolean) is 'A filter of events from kinds (with stars), types and a tenant.';
+comment on function fencepost_private.event_filter_of(fencepost_private.wanted_events) is 'What is wanted as kinds and lanes.';
 
 -- Errors: JE003 for a kind that does not exist, or a type that cannot.
 create function fencepost_private.check_event_filter(p_kinds text[], p_types text[])
@@ -53,7 +56,7 @@ comment on type fencepost_private.unread_events is
 --
 -- A batch reaches as far as ticks allow within about p_max events, so that a reader that is behind takes them as fast
 -- as one that is not, and what is read of a batch is most of it. A call passes at most 50 batches without an event for its reader.
-create function fencepost_private.unread(p_from fencepost_private.log_position, p_max int, p_filter fencepost_private.event_filter)
+create function fencepost_private.unread(p_from fencepost_private.log_position, p_max int, p_wanted fencepost_private.wanted_events)
 returns fencepost_private.unread_events
 language plpgsql
 volatile
@@ -70,17 +73,24 @@ declare
   v_next  event_tick;
   v_batch event[];
 begin
-  for v_try in 1..50 loop
+  -- both ticks of the place; one that is removed while we look (nobody stands on it) leads back to those that are left
+  for v_try in 1..10 loop
     select t.* into v_base from event_tick t where t.x = v_at.px and t.flight = v_at.pflight limit 1;
+    select t.* into v_next from event_tick t where t.x = v_at.tx and t.flight = v_at.tflight limit 1;
+    exit when (v_base.x is not null or v_at.px = 0) and (v_next.x is not null or v_at.tx is null);
+    v_at := case when v_try < 9 then kept_position(v_at) else place_of_tick(0, 0) end;
+  end loop;
+
+  for v_try in 1..50 loop
     if v_at.tx is null then
       v_next := next_tick(v_at, coalesce(v_base.last_id, 0) + greatest(p_max, 500));
       exit when v_next.x is null;
       v_at := row(v_at.px, v_at.pflight, v_next.x, v_next.flight, 0);
-    else
-      select t.* into v_next from event_tick t where t.x = v_at.tx and t.flight = v_at.tflight limit 1;
     end if;
 
-    v_batch := batch_events(v_at, coalesce(v_base.xip, '{}'), v_next.xip, v_next.last_id - coalesce(v_base.last_id, 0), p_max - cardinality(v_found.events), p_filter);
+    -- lanes are looked up after the tick: those of all events that it saw are there
+    v_batch := batch_events(v_at, coalesce(v_base.xip, '{}'), v_next.xip, v_next.last_id - coalesce(v_base.last_id, 0), p_max - cardinality(v_found.events),
+      event_filter_of(p_wanted));
     if cardinality(v_batch) > 0 then
       v_found.starts := v_found.starts || cardinality(v_found.events)::bigint;
       v_found.places := v_found.places || place_text(v_at);
@@ -92,13 +102,14 @@ begin
       exit;
     end if;
     v_at := place_of_tick(v_at.tx, v_at.tflight);
+    v_base := v_next;
     exit when cardinality(v_found.events) > 0 and v_try >= 10;
   end loop;
   v_found.reached := v_at;
   return v_found;
 end
 $$;
-comment on function fencepost_private.unread(fencepost_private.log_position, int, fencepost_private.event_filter) is 'The next events after a place in the log, each with its place, and how far that goes.';
+comment on function fencepost_private.unread(fencepost_private.log_position, int, fencepost_private.wanted_events) is 'The next events after a place in the log, each with its place, and how far that goes.';
 
 -- The farthest tick after a place that saw no event above p_upto; if none, the next one; null when there is none.
 create function fencepost_private.next_tick(p_from fencepost_private.log_position, p_upto bigint)
@@ -196,7 +207,7 @@ create type fencepost_private.told_event as (
   worker text, ready_at timestamptz, started_at timestamptz, actor text, data jsonb);
 comment on type fencepost_private.told_event is 'An event as readers see it.';
 
-create function fencepost_private.told(p_read fencepost_private.unread_events, p_token int default null)
+create function fencepost_private.told(p_read fencepost_private.unread_events, p_token bigint default null)
 returns table (
   "position" text, id bigint, kind text, at timestamptz, tenant text, type text, job_id bigint, run_id bigint, task_id bigint, workflow text,
   attempt int, outcome text, worker text, ready_at timestamptz, started_at timestamptz, actor text, data jsonb)
@@ -218,4 +229,4 @@ as $$
   left join workflow f on f.workflow_id = r.workflow_id
   order by e.place
 $$;
-comment on function fencepost_private.told(fencepost_private.unread_events, int) is 'Events with their positions and the names of their types, workers and workflows, in order.';
+comment on function fencepost_private.told(fencepost_private.unread_events, bigint) is 'Events with their positions and the names of their types, workers and workflows, in order.';

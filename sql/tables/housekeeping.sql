@@ -44,7 +44,7 @@ insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) 
   (18, 'tick',              'tick()',              '0',          false),
   (19, 'expire_consumers',  'expire_consumers()',  '1 minute',   false),
   (20, 'prune_consumers',   'prune_consumers()',   '1 minute',   false),
-  (21, 'prune_ticks',       'prune_ticks()',       '10 minutes', false),
+  (21, 'prune_ticks',       'prune_ticks()',       '1 minute',   false),
   (22, 'settle_due_rest',   'settle_due_runs(500)', '1 minute',  false),
   (23, 'retire_runs',       'retire_runs()',       '0',          false),
   (24, 'serve_webhooks',    'serve_webhooks()',    '0',          false);

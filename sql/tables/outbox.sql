@@ -50,7 +50,7 @@ create table fencepost_private.consumer_state (
   position     fencepost_private.log_position not null,
   sent         fencepost_private.log_position,
   after_sent   fencepost_private.log_position,
-  token        int not null default 0,
+  token        bigint not null default 0,
   reader       text,
   leased_until timestamptz,
   at           timestamptz not null,
@@ -76,7 +76,7 @@ create table fencepost_private.parked_event (
   times       int not null default 1,
   parked_at   timestamptz not null,
   again       boolean not null default false,
-  given       int,
+  given       bigint,
   constraint parked_event_pkey primary key (consumer_id, event_id)
 );
 create index parked_event_again_idx on fencepost_private.parked_event (consumer_id, event_id) where again;

@@ -19,30 +19,38 @@ declare
   v_from  timestamptz := coalesce(p_now - p_window, '-infinity');
   v_tasks bigint[];
   v_gates bigint[];
+  v_due   bigint[];
   v_roots bigint[];
+  v_held  bigint[] := '{}'::bigint[];
   v_count bigint := 0;
   v       record;
 begin
-  v_tasks := array(
-    select t.task_id
-    from task t cross join lateral (select r.paused_at from run r where r.run_id = t.run_id offset 0) as r
-    where t.due_at >= v_from and t.due_at <= p_now and r.paused_at is null order by t.due_at limit p_limit);
-  v_gates := array(
-    select a.approval_id
-    from approval a cross join lateral (select r.paused_at from run r where r.run_id = a.run_id offset 0) as r
-    where a.status = 'pending' and a.is_gate and a.expires_at >= v_from and a.expires_at <= p_now and r.paused_at is null order by a.expires_at limit p_limit);
-  if cardinality(v_tasks) + cardinality(v_gates) = 0 then
-    return 0;
-  end if;
-  v_roots := array(
-    select distinct r.root_run_id
-    from (
-      select t.run_id from unnest(v_tasks) as i(task_id) cross join lateral (select t.run_id from task t where t.task_id = i.task_id offset 0) as t
-      union all
-      select a.run_id from unnest(v_gates) as i(approval_id) cross join lateral (select a.run_id from approval a where a.approval_id = i.approval_id offset 0) as a
-    ) as due
-    cross join lateral (select r.root_run_id from run r where r.run_id = due.run_id offset 0) as r);
-  v_roots := array(select r.run_id from run r where r.run_id = any (v_roots) order by r.run_id for no key update skip locked);
+  for v_try in 1..5 loop
+    v_tasks := array(
+      select t.task_id
+      from task t cross join lateral (select r.paused_at, r.root_run_id from run r where r.run_id = t.run_id offset 0) as r
+      where t.due_at >= v_from and t.due_at <= p_now and r.paused_at is null and not r.root_run_id = any (v_held) order by t.due_at limit p_limit);
+    v_gates := array(
+      select a.approval_id
+      from approval a cross join lateral (select r.paused_at, r.root_run_id from run r where r.run_id = a.run_id offset 0) as r
+      where a.status = 'pending' and a.is_gate and a.expires_at >= v_from and a.expires_at <= p_now and r.paused_at is null and not r.root_run_id = any (v_held)
+      order by a.expires_at limit p_limit);
+    if cardinality(v_tasks) + cardinality(v_gates) = 0 then
+      return 0;
+    end if;
+    v_due := array(
+      select distinct r.root_run_id
+      from (
+        select t.run_id from unnest(v_tasks) as i(task_id) cross join lateral (select t.run_id from task t where t.task_id = i.task_id offset 0) as t
+        union all
+        select a.run_id from unnest(v_gates) as i(approval_id) cross join lateral (select a.run_id from approval a where a.approval_id = i.approval_id offset 0) as a
+      ) as due
+      cross join lateral (select r.root_run_id from run r where r.run_id = due.run_id offset 0) as r);
+    v_roots := array(select r.run_id from run r where r.run_id = any (v_due) order by r.run_id for no key update skip locked);
+    -- a run that is held does not keep others waiting behind all that is due in it
+    exit when cardinality(v_roots) = cardinality(v_due) or cardinality(v_tasks) < p_limit and cardinality(v_gates) < p_limit;
+    v_held := v_held || array(select i from unnest(v_due) as i where not i = any (v_roots));
+  end loop;
 
   -- under the locks, in new statements
   for v in

@@ -52,6 +52,28 @@ describe('the order of commits', () => {
     expect(await jobs(type)).toEqual([])
   })
 
+  it('an event in flight at the end of a batch is unread while the batch is half read', async () => {
+    const type = await setUp()
+    await using writer = await open()
+    await writer.begin()
+    const late = await put(writer, type)
+    const first = await enqueue(db(), type)
+    const second = await enqueue(db(), type)
+    await moveClock(db(), '1 second')
+    const read = await readEvents(db(), type)
+    expect(read.map((event) => event.job_id)).toEqual([first, second])
+    await ackEvents(db(), type, read[0]?.position ?? '')
+    await writer.commit()
+    expect(await consumerState(db(), type)).toMatchObject({ lag_events: 2 })
+    const { id } = (await one<{ id: number }>(
+      db(),
+      `select to_jsonb(e) from fencepost_private.event e where e.job_id = $1`,
+      [late],
+    )) as { id: number }
+    expect(await one(db(), 'select fencepost_private.is_unread($1, $2)', [id, id + 1])).toBe(true)
+    expect(await jobs(type)).toEqual([second, late])
+  })
+
   it('a prepared transaction holds up nobody either', async () => {
     const type = await setUp()
     await using writer = await open()
@@ -166,15 +188,32 @@ describe('a transactional consumer', () => {
     expect(await readEvents(db(), type)).toHaveLength(1)
   })
 
-  it('in an old snapshot is refused when another one was there meanwhile', async () => {
+  it('is refused in an old snapshot, which does not see who was there meanwhile', async () => {
     const type = await setUp()
     await enqueue(db(), type)
     await moveClock(db(), '1 second')
+    const [event] = await readEvents(db(), type)
     await using reader = await open()
-    await reader.begin('repeatable read')
-    await reader.query('select 1 from fencepost.consumers')
-    expect(await jobs(type)).toHaveLength(1)
-    await refused(reader.query('select * from fencepost.read_events($1)', [type]), 'JE001')
-    await reader.rollback()
+    for (const call of [
+      `select * from fencepost.read_events($1)`,
+      `select fencepost.ack_events($1, '${event?.position}')`,
+      `select fencepost.seek_consumer($1, 'now')`,
+      `select fencepost.drop_consumer($1)`,
+    ]) {
+      await reader.begin('repeatable read')
+      await refused(reader.query(call, [type]), 'JE003')
+      await reader.rollback()
+    }
+  })
+
+  it('that was slow is refused also when the other one is done', async () => {
+    const type = await setUp()
+    await enqueue(db(), type)
+    await moveClock(db(), '1 second')
+    const [slow] = await readEvents(db(), type, 10, 'slow')
+    await moveClock(db(), '1 minute')
+    const [quick] = await readEvents(db(), type, 10, 'quick')
+    await ackEvents(db(), type, quick?.position ?? '')
+    await refused(ackEvents(db(), type, slow?.position ?? ''), 'JE001')
   })
 })

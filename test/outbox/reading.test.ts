@@ -163,6 +163,26 @@ describe('a consumer', () => {
     expect(await drainEvents(db(), name)).toEqual([])
   })
 
+  it('gives a type that was never seen before to who waits for it', async () => {
+    const type = freshType()
+    const name = await consumer({ types: [type] })
+    expect(await readEvents(db(), name)).toEqual([])
+    await complete(db(), await started(db(), type))
+    // committed a moment ago: nobody has to wait for it
+    expect((await readEvents(db(), name)).map((event) => event.kind)).toEqual(['job.completed'])
+  })
+
+  it('has tokens that do not end', async () => {
+    const type = await busyType()
+    const name = await consumer({ types: [type] })
+    await db().query(
+      `update fencepost_private.consumer_state s set token = 99999999999 from fencepost_private.consumer c where c.consumer_id = s.consumer_id and c.name = $1`,
+      [name],
+    )
+    await enqueueSome(type, 2)
+    expect(await drainEvents(db(), name, 1)).toHaveLength(2)
+  })
+
   it('is created once: again with the same settings is fine, with others it is refused', async () => {
     const name = await consumer({ kinds: ['run.*', 'job.completed'] })
     expect(await createConsumer(db(), name, { kinds: ['job.completed', 'run.*'] })).toBe(false)
@@ -221,6 +241,19 @@ describe('bad input is refused with what was received and what would be right', 
     ['no position', 'JE003', `fencepost.ack_events('known', null)`],
     ['a position of no lease', 'JE001', `fencepost.ack_events('known', '900000000.0')`],
     ['a position that was not read', 'JE003', `fencepost.ack_events('known', '900000000.0~0')`],
+    [
+      'a start in another log',
+      'JE003',
+      `fencepost.create_consumer($1, start => '900000000000.1')`,
+      'a',
+    ],
+    [
+      'a time in no zone',
+      'JE003',
+      `fencepost.create_consumer($1, start => '2030-01-01 12:00 Nowhere/Zone')`,
+      'a',
+    ],
+    ['moving to another log', 'JE003', `fencepost.seek_consumer('known', '900000000000.1')`],
     ['moving nobody', 'JE002', `fencepost.seek_consumer('nobody', 'now')`],
     ['moving nowhere', 'JE003', `fencepost.seek_consumer('known', null)`],
     ['moving to a parked event', 'JE003', `fencepost.seek_consumer('known', 'p7')`],
@@ -263,6 +296,35 @@ describe('without a consumer', () => {
       1,
     )
   })
+
+  it.each([0, 30])(
+    'nothing is missed when the ticks of a position have been thinned (%i read before)',
+    async (before) => {
+      const own = await testDatabase()
+      try {
+        const type = await publishing(own.db, freshType())
+        const all = (after: string, max: number) =>
+          own.db.query<{ position: string; id: number | null }>(
+            'select position, id from fencepost.list_events($1, $2)',
+            [after, max],
+          )
+        for (let round = 0; round < 6; round++) {
+          for (let index = 0; index < 20; index++) await enqueue(own.db, type)
+          await moveClock(own.db, '1 second')
+          await all('now', 1)
+        }
+        const kept =
+          before === 0 ? 'beginning' : ((await all('beginning', before)).at(-1)?.position ?? '')
+        await moveClock(own.db, '2 hours')
+        await own.db.query('select fencepost_private.prune_ticks()')
+        const rest = (await all(kept, 1000)).flatMap(({ id }) => id ?? [])
+        const whole = (await all('beginning', 1000)).flatMap(({ id }) => id ?? [])
+        expect(rest).toEqual(expect.arrayContaining(whole.slice(before)))
+      } finally {
+        await own.drop()
+      }
+    },
+  )
 
   it('a last row says how far the look went when nothing more matched', async () => {
     const type = await busyType()

@@ -16,7 +16,7 @@ begin
   if not found then
     return false;
   end if;
-  perform fencepost.drop_consumer(webhook_consumer(drop_webhook.name));
+  perform remove_consumer(webhook_consumer(drop_webhook.name));
   perform cancel_jobs(array(
     select r.id from ready r where r.lane_id = any (v_lanes)
     union all select d.id from delayed d where d.lane_id = any (v_lanes)

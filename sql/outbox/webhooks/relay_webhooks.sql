@@ -65,6 +65,10 @@ returns bigint
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
 as $$
 declare
   v_lane  record;

@@ -40,7 +40,8 @@ set search_path = fencepost_private, pg_temp
 as $$
 begin
   if p_url is null or length(p_url) > 2000
-     or p_url !~* '^https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?([/?][!-~]*)?$' or p_url ~ '[\\#]' then
+     or p_url !~* '^https?://([a-z0-9_-]+(\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\])(:[0-9]{1,5})?([/?][!-~]*)?$' or p_url ~ '[\\#]'
+     or substring(p_url from '^[^/]+//[^/?]*:([0-9]+)([/?]|$)')::int not between 1 and 65535 then
     perform raise_error('JE003', 'a webhook needs a URL such as https://example.com/hooks', format('received url = %s', coalesce(quote_literal(left(p_url, 100)), 'null')),
       'Give https:// and a host, at most 2000 characters of ASCII, without user, password and fragment.');
   end if;
