@@ -82,6 +82,21 @@ describe('as a process', () => {
     })
   })
 
+  it('without events it tells that no broker can be reached', async () => {
+    const brokers = '127.0.0.1:1,[::1]:1'
+    const relay = spawnCli(['relay', 'kafka', '--consumer', 'quiet', '--brokers', brokers], {
+      DATABASE_URL: database.url,
+    })
+    const [line] = await relay.says(/.*no broker can be reached now.*/)
+    expect(JSON.parse(line)).toMatchObject({
+      level: 40,
+      consumer: 'quiet',
+      reason: expect.stringMatching(/^127\.0\.0\.1:1: ECONNREFUSED; \[::1\]:1: E[A-Z]+$/),
+    })
+    relay.child.kill('SIGTERM')
+    expect(await relay.ended).toMatchObject({ code: 0, err: '' })
+  })
+
   it('ends with what to do when its consumer is dropped', async () => {
     const relay = spawnCli(['relay', 'kafka', '--consumer', 'gone', '--brokers', '127.0.0.1:1'], {
       DATABASE_URL: database.url,

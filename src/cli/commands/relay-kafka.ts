@@ -1,16 +1,20 @@
 import { connect, type Queryable } from '../../database/database.ts'
 import * as engine from '../../database/engine.ts'
 import { FencepostError } from '../../errors.ts'
+import { whyUnreachable } from '../../relay/kafka/reach.ts'
 import type { KafkaClient } from '../../relay/kafka/sender.ts'
 import { kafkaConfig, kafkaSettings } from '../../relay/kafka/settings.ts'
 import { TopicTemplate } from '../../relay/kafka/topic.ts'
 import { KafkaSink } from '../../relay/kafka.ts'
 import { SHORTEST_POLL } from '../../relay/pauses.ts'
 import { Relay } from '../../relay/relay.ts'
-import { createLogger } from '../../telemetry/logger.ts'
+import { createLogger, type Logger } from '../../telemetry/logger.ts'
 import { UsageError } from '../arguments.ts'
 import type { Command, Invocation } from '../command.ts'
 import { databaseUrl } from '../database.ts'
+
+/** How long a broker may take to accept a connection before it is told of, in ms. */
+const REACHED_WITHIN = 5_000
 
 const widest = Math.max(...Object.keys(kafkaConfig).map((name) => name.length))
 const settings = Object.entries(kafkaConfig)
@@ -77,10 +81,16 @@ ${settings}`,
     const relay = new Relay({ db, sink, consumer, log, ...pace })
     log.info({ brokers: kafka.brokers, new: isNew }, 'the relay to Kafka begins')
     const running = relay.run()
-    const signal = await Promise.race([terminal.untilAsked(), running])
-    log.info({ signal }, 'the relay stops')
-    await relay.stop()
-    await running
+    const ended = new AbortController()
+    void warnUnlessReachable(kafka.brokers, log, ended.signal)
+    try {
+      const signal = await Promise.race([terminal.untilAsked(), running])
+      log.info({ signal }, 'the relay stops')
+      await relay.stop()
+      await running
+    } finally {
+      ended.abort()
+    }
     return undefined
   },
 }
@@ -126,6 +136,18 @@ async function ensureConsumer(
     if (error instanceof FencepostError && error.code === 'JE004') return false
     throw error
   }
+}
+
+/** Where there are no events yet, nothing else would tell that the brokers are not there. */
+async function warnUnlessReachable(
+  brokers: readonly string[],
+  log: Logger,
+  ended: AbortSignal,
+): Promise<void> {
+  const late = AbortSignal.timeout(REACHED_WITHIN)
+  const reason = await whyUnreachable(brokers, AbortSignal.any([late, ended]))
+  if (reason === undefined || ended.aborted) return
+  log.warn({ reason }, 'no broker can be reached now; it goes on trying when there are events')
 }
 
 /** The client is an optional peer: who does not use Kafka does not install it. */

@@ -1,0 +1,38 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+
+/** The port of brokers that are given without one. */
+const PORT = '9092'
+
+/**
+ * Why no broker of these takes connections; undefined when one does. Nothing is said to it. A client connects only
+ * when there is something to publish, and so an address that is wrong would be noticed late.
+ *
+ * @param signal ends the wait for those that do not answer
+ */
+export async function whyUnreachable(
+  brokers: readonly string[],
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  try {
+    await Promise.any(brokers.map((broker) => reach(broker, signal)))
+    return undefined
+  } catch (error) {
+    const { errors } = error as AggregateError
+    return brokers.map((broker, index) => `${broker}: ${reasonOf(errors[index])}`).join('; ')
+  }
+}
+
+async function reach(broker: string, signal: AbortSignal): Promise<void> {
+  const [, host = broker, port = PORT] = /^\[?(.*?)\]?(?::(\d+))?$/.exec(broker) ?? []
+  const socket = connect({ host, port: Number(port), signal })
+  try {
+    await once(socket, 'connect')
+  } finally {
+    socket.destroy()
+  }
+}
+
+function reasonOf({ name, code, message }: NodeJS.ErrnoException): string {
+  return name === 'AbortError' ? 'no answer' : (code ?? message)
+}
