@@ -1,4 +1,5 @@
 import type { OutboxEvent } from '../database/engine.ts'
+import type { Broker } from './kafka/broker.ts'
 import { Doubts } from './kafka/doubts.ts'
 import { type KafkaMessage, messageOf, sizeOf } from './kafka/message.ts'
 import { type KafkaClient, Sender } from './kafka/sender.ts'
@@ -9,7 +10,7 @@ import type { Refused, Sink } from './sink.ts'
 
 /** Where and how events are published. */
 export interface KafkaSinkOptions {
-  readonly brokers: readonly string[]
+  readonly brokers: readonly Broker[]
   readonly clientId: string
   readonly topics: TopicTemplate
   readonly settings: KafkaSettings

@@ -1,6 +1,7 @@
 import * as kafka from '@platformatic/kafka'
 import { expect, type TestContext } from 'vitest'
 import type { Database } from '../../src/database/database.ts'
+import { type Broker, brokerOf } from '../../src/relay/kafka/broker.ts'
 import { kafkaSettings } from '../../src/relay/kafka/settings.ts'
 import { TopicTemplate } from '../../src/relay/kafka/topic.ts'
 import { KafkaSink } from '../../src/relay/kafka.ts'
@@ -111,7 +112,7 @@ export class Stage implements AsyncDisposable {
 
   sink(plan: Pick<RelayPlan, 'topic' | 'config'> = {}): KafkaSink {
     return new KafkaSink(kafka, {
-      brokers: this.cluster.brokers.split(','),
+      brokers: this.cluster.brokers.split(',').map((each) => brokerOf(each) as Broker),
       clientId: 'test',
       topics: new TopicTemplate(plan.topic ?? 'fencepost.{kind}'),
       settings: kafkaSettings(plan.config ?? [], {}),

@@ -1,6 +1,7 @@
 import { connect, type Queryable } from '../../database/database.ts'
 import * as engine from '../../database/engine.ts'
 import { FencepostError } from '../../errors.ts'
+import { type Broker, brokerOf, brokerText } from '../../relay/kafka/broker.ts'
 import { whyUnreachable } from '../../relay/kafka/reach.ts'
 import type { KafkaClient } from '../../relay/kafka/sender.ts'
 import { kafkaConfig, kafkaSettings } from '../../relay/kafka/settings.ts'
@@ -79,7 +80,7 @@ ${settings}`,
     })
     const isNew = await ensureConsumer(db, consumer, invocation.text('from'))
     const relay = new Relay({ db, sink, consumer, log, ...pace })
-    log.info({ brokers: kafka.brokers, new: isNew }, 'the relay to Kafka begins')
+    log.info({ brokers: kafka.brokers.map(brokerText), new: isNew }, 'the relay to Kafka begins')
     const running = relay.run()
     const ended = new AbortController()
     void warnUnlessReachable(kafka.brokers, log, ended.signal)
@@ -101,16 +102,15 @@ function needed(invocation: Invocation, option: string): string {
   throw new UsageError(`--${option} is missing`, 'See fencepost relay kafka --help.')
 }
 
-function brokersOf(text: string): string[] {
-  const brokers = text.split(',').map((each) => each.trim())
-  const wrong = brokers.find((each) => !isBroker(each))
-  if (wrong === undefined) return brokers
-  throw new UsageError(`${JSON.stringify(wrong)} is no broker`, 'As kafka-1:9092,kafka-2:9092.')
-}
-
-function isBroker(text: string): boolean {
-  const [, port] = /^(?:\[[0-9a-f:.]+\]|[^\s:[\]/]+)(?::(\d{1,5}))?$/i.exec(text) ?? [text, '0']
-  return port === undefined || (Number(port) >= 1 && Number(port) <= 65_535)
+function brokersOf(text: string): Broker[] {
+  return text.split(',').map((each) => {
+    const broker = brokerOf(each.trim())
+    if (broker !== undefined) return broker
+    throw new UsageError(
+      `${JSON.stringify(each.trim())} is no broker`,
+      'As kafka-1:9092,kafka-2:9092.',
+    )
+  })
 }
 
 /** Neither consumers nor Kafka's clients have spaces in their names. */
@@ -140,7 +140,7 @@ async function ensureConsumer(
 
 /** Where there are no events yet, nothing else would tell that the brokers are not there. */
 async function warnUnlessReachable(
-  brokers: readonly string[],
+  brokers: readonly Broker[],
   log: Logger,
   ended: AbortSignal,
 ): Promise<void> {

@@ -1,8 +1,6 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
-
-/** The port of brokers that are given without one. */
-const PORT = '9092'
+import { type Broker, brokerText } from './broker.ts'
 
 /**
  * Why no broker of these takes connections; undefined when one does. Nothing is said to it. A client connects only
@@ -11,7 +9,7 @@ const PORT = '9092'
  * @param signal ends the wait for those that do not answer
  */
 export async function whyUnreachable(
-  brokers: readonly string[],
+  brokers: readonly Broker[],
   signal: AbortSignal,
 ): Promise<string | undefined> {
   try {
@@ -19,13 +17,14 @@ export async function whyUnreachable(
     return undefined
   } catch (error) {
     const { errors } = error as AggregateError
-    return brokers.map((broker, index) => `${broker}: ${reasonOf(errors[index])}`).join('; ')
+    return brokers
+      .map((broker, index) => `${brokerText(broker)}: ${reasonOf(errors[index])}`)
+      .join('; ')
   }
 }
 
-async function reach(broker: string, signal: AbortSignal): Promise<void> {
-  const [, host = broker, port = PORT] = /^\[?(.*?)\]?(?::(\d+))?$/.exec(broker) ?? []
-  const socket = connect({ host, port: Number(port), signal })
+async function reach({ host, port }: Broker, signal: AbortSignal): Promise<void> {
+  const socket = connect({ host, port, signal })
   try {
     await once(socket, 'connect')
   } finally {

@@ -1,4 +1,5 @@
 import type { Producer, ProducerOptions } from '@platformatic/kafka'
+import type { Broker } from './broker.ts'
 import type { KafkaMessage } from './message.ts'
 
 /** The package of the client, loaded when it is there. */
@@ -6,7 +7,7 @@ export type KafkaClient = typeof import('@platformatic/kafka')
 
 /** How a sender sends. */
 export interface SenderOptions {
-  readonly brokers: readonly string[]
+  readonly brokers: readonly Broker[]
   readonly clientId: string
   /** How long `send` takes at most, in ms. */
   readonly timeout: number
