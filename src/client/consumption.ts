@@ -1,6 +1,12 @@
-import { ConnectionLostError, type Database, type Queryable } from '../database/database.ts'
+import {
+  ConnectionLostError,
+  type Database,
+  DatabaseError,
+  type Queryable,
+} from '../database/database.ts'
 import type { OutboxEvent } from '../database/engine.ts'
 import * as engine from '../database/engine.ts'
+import { FencepostError } from '../errors.ts'
 import { unlessHopeless } from '../outbox/hopeless.ts'
 import { PausesUntil } from '../outbox/pauses.ts'
 import { reasonOf } from '../outbox/reason.ts'
@@ -101,8 +107,7 @@ export class Consumption {
         await engine.ackEvents(tx, this.#of.consumer, last.position)
       })
     } catch (error) {
-      // a server that is gone says nothing about the events
-      if (handled.length === 0 || error instanceof ConnectionLostError) throw error
+      if (handled.length === 0 || isNoFaultOfTheirs(error)) throw error
       throw new HandlingFailed(handled, error)
     }
     if (handled.length > 0) this.#succeeded()
@@ -141,19 +146,33 @@ export class Consumption {
   async #park({ id, kind }: OutboxEvent, cause: unknown): Promise<boolean> {
     const { db, consumer, log } = this.#of
     const reason = reasonOf(describeFailure(cause).error)
+    let isParked = false
     try {
-      await db.transaction(async (tx) => {
+      isParked = await db.transaction(async (tx) => {
         const [again] = await this.#read(tx, 1)
-        if (again?.id !== id) return // another reader has it now
+        if (again?.id !== id) return false // another reader has it now
         await engine.parkEvent(tx, consumer, again.position, reason)
         await engine.ackEvents(tx, consumer, again.position)
+        return true
       })
     } catch (error) {
       unlessHopeless(error)
       return false
     }
-    log.error({ consumer, event: id, kind, reason }, 'an event was parked: its handler failed')
+    if (isParked) {
+      log.error({ consumer, event: id, kind, reason }, 'an event was parked: its handler failed')
+    }
     this.#failing = undefined
-    return true
+    return isParked
   }
 }
+
+/** Whether a failure says nothing about the events: the server is gone, transactions met, the lease was lost. */
+function isNoFaultOfTheirs(error: unknown): boolean {
+  if (error instanceof ConnectionLostError) return true
+  if (error instanceof FencepostError) return error.code === 'JE001'
+  return error instanceof DatabaseError && TRANSIENT.has(error.code)
+}
+
+/** Serialization failure, deadlock, lock not available, shut down. */
+const TRANSIENT = new Set(['40001', '40P01', '55P03', '57P01', '57P02', '57P03'])

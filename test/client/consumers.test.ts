@@ -242,6 +242,22 @@ describe('consume', () => {
     await running
   }
 
+  it('blames no event for transactions that met', async () => {
+    const name = await fresh()
+    await put(name, 2)
+    let calls = 0
+    await consumed(
+      name,
+      async (_events, tx) => {
+        if (++calls < 3)
+          await tx.query(`do $$ begin raise exception using errcode = '40P01'; end $$`)
+      },
+      { max: 1, maxAttempts: 1 },
+    )
+    expect(calls).toBeGreaterThan(2)
+    expect(await engine.parkedEvents(name)).toEqual([])
+  })
+
   it('commits what the handler writes with the acknowledgement, once', async () => {
     const name = await fresh()
     await put(name, 30)

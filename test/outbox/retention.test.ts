@@ -86,6 +86,30 @@ describe('the log is kept', () => {
     expect(await violations(db())).toEqual([])
   })
 
+  it('for who was still writing it when it was to be dropped', async () => {
+    const type = await setUp()
+    await createConsumer(db(), 'patient', { types: [type] })
+    await nextPartition()
+    await comeAndGo(type, 1)
+    await nextPartition() // the one between holds nothing but what is not committed
+    const before = await partitions()
+    await db().query(
+      `select setval('fencepost_private.event_id_seq', (select first_id + 10 from fencepost_private.partitions('event') where name = $1))`,
+      [before[2]],
+    )
+    await using writer = await Session.open(database.url)
+    await writer.begin()
+    await writer.query('select fencepost.cancel(fencepost.enqueue($1))', [type])
+    await nextPartition()
+    await comeAndGo(type, 1)
+    await db().query(`alter function fencepost_private.drop_partition() set lock_timeout = '10s'`)
+    await using keeper = await Session.open(database.url)
+    const dropping = await keeper.blocks('select fencepost_private.drop_partition()')
+    await writer.commit()
+    await expect(dropping.answer).rejects.toThrow('written to meanwhile')
+    expect(await partitions()).toContain(before[2])
+  })
+
   it('no longer than max_lag: then the consumer is marked, says so, and goes on where it is told', async () => {
     const type = await setUp()
     await db().query(

@@ -77,6 +77,28 @@ it('acknowledges nothing before the sink holds it, and gives the same again afte
   expect(stage.log).toContainEqual(expect.objectContaining({ msg: 'publishing goes on' }))
 })
 
+it('ends a batch before its lease ends, so that nothing of it follows what another relay publishes', async () => {
+  const consumer = await stage.consumer('slow')
+  await stage.lives(2)
+  const sink = new Hand()
+  let aborted = 0
+  sink.act = (_events, signal) =>
+    aborted > 0
+      ? Promise.resolve([])
+      : new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => {
+            aborted += 1
+            reject(signal.reason)
+          })
+        })
+  const startedAt = performance.now()
+  await using relay = stage.relay({ consumer, sink, lease: 1_000 })
+  await passed(consumer)
+  expect(aborted).toBe(1)
+  expect(performance.now() - startedAt).toBeGreaterThan(500)
+  expect(relay.health).toMatchObject({ failures: 0 })
+})
+
 it('asked to stop, it lets the batch under way end, and reads no other', async () => {
   const consumer = await stage.consumer('drained')
   const type = await stage.lives(4)

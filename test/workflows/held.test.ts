@@ -76,3 +76,22 @@ it('what was held for longer than that, or committed late, is found by the look 
   await maintain(db)
   expect(await run.status()).toBe('completed')
 })
+
+it('a run that somebody holds, with more timers than one pass takes, keeps no other run waiting', async () => {
+  await using database = await testDatabase()
+  const { db } = database
+  const timer = { kind: 'timer', delay: '1 minute' }
+  const many = await publish(db, { a: timer, b: timer, c: timer, d: timer, e: timer })
+  const single = await publish(db, { t: timer })
+  const held = await one<number>(db, 'select fencepost.start_run($1)', [many])
+  const other = await one<number>(db, 'select fencepost.start_run($1)', [single])
+  await moveClock(db, '61 s')
+  await using holder = await Session.open(database.url)
+  await holder.begin()
+  await holder.query('select from fencepost_private.run where run_id = $1 for update', [held])
+  expect(await one(db, `select fencepost_private.settle_due_runs(3, '5 minutes')`)).toBe(1)
+  expect(await one(db, 'select status from fencepost.runs where id = $1', [other])).toBe(
+    'completed',
+  )
+  await holder.rollback()
+})
