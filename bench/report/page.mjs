@@ -37,7 +37,7 @@ export function page(results) {
 
 function intro(results, reference) {
   const { machine, stores, rounds, startedAt } = results
-  return `${reference.title} beside other job queues and workflow engines: one machine (${machine.cores} cores, ${machine.memoryGb} GB, ${machine.system}), one run (${startedAt.slice(0, 10)}), one PostgreSQL ${stores.postgres} with fsync on for all who use it. Clients and server share the cores. The disk makes 8 kB durable in ${machine.syncMs.toFixed(2)} ms.
+  return `${reference.title} beside other job queues and workflow engines: one machine (${machine.cores} cores, ${machine.memoryGb} GB, ${machine.system}), ${results.joined ? 'scenarios from several runs of one day' : 'one run'} (${startedAt.slice(0, 10)}), one PostgreSQL ${stores.postgres} with fsync on for all who use it. Clients and server share the cores. The disk makes 8 kB durable in ${machine.syncMs.toFixed(2)} ms.
 
 The systems take turns: each round plays every system once, in a database of its own, starting with another one each time. A figure is the median of ${rounds} rounds, with the lowest and the highest in brackets. **Ratios are the figures to read**: they are taken within a round, so that what the machine does at that moment meets both sides. They travel to other machines better than rates do.${disturbance(results)}`
 }
