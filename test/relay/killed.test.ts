@@ -11,12 +11,12 @@ beforeEach(async (context) => {
 }, BUILD_TIMEOUT)
 afterEach(() => stage?.[Symbol.asyncDispose]())
 
-/** A relay in a process of its own, whose lease is short. */
-function startRelay(consumer: string) {
+/** A relay in a process of its own, whose lease is short: a batch has four fifths of it, a successor waits for its end. */
+function startRelay(consumer: string, lease = '1s') {
   return spawnCli(
     [
       ...['relay', 'kafka', '--consumer', consumer, '--brokers', stage.cluster.brokers],
-      ...['--topic', 'jobs', '--from', 'beginning', '--max', '7', '--lease', '1s'],
+      ...['--topic', 'jobs', '--from', 'beginning', '--max', '7', '--lease', lease],
     ],
     { DATABASE_URL: stage.database.url },
   )
@@ -68,7 +68,7 @@ it('killed after the brokers have acknowledged and before it has: the same event
   await cluster.topic('jobs', 1)
   await stage.lives(2)
   await cluster.slow(300) // there is time for what follows
-  const relay = startRelay(consumer)
+  const relay = startRelay(consumer, '6s')
   await expect.poll(() => stage.stands(consumer, 'reader')).not.toBeNull()
   // Whoever acknowledges waits for this transaction.
   await database.db.transaction(async (tx) => {

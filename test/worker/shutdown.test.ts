@@ -61,7 +61,7 @@ describe('stop()', () => {
     )
     expect(released.length).toBeGreaterThan(0)
     for (const { job: id } of released) {
-      expect(jobs.find((each) => each?.id === id)).toMatchObject({
+      expect(await engine.job(Number(id))).toMatchObject({
         status: 'pending',
         attempts: 0,
         token: 1,
