@@ -6,7 +6,7 @@ const SLOWEST = 8
 /** Tests faster than this are never called slow, in ms. */
 const SLOW = 300
 
-/** Tells, after vitest's own report, which tests took longest and which were skipped, and why. */
+/** Tells, after vitest's own report, which tests took longest, which were skipped and why, which needed a second try. */
 export class Summary implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const tests = modules.flatMap((module) => [...module.children.allTests()])
@@ -28,6 +28,13 @@ export class Summary implements Reporter {
       for (const [reason, count] of counted(skipped.map(reasonOf))) {
         print(`  ${String(count).padStart(5)}    ${reason}`)
       }
+    }
+    const again = tests.filter(
+      (test) => test.result().state === 'passed' && (test.diagnostic()?.retryCount ?? 0) > 0,
+    )
+    if (again.length > 0) {
+      print(`Passed only when tried again: ${again.length}`)
+      for (const test of again) print(`  ${nameOf(test)}`)
     }
     // A test that never ran, because its file or a hook before it failed, has not passed.
     const failed = count('failed') + count('pending') + modules.filter(neverRan).length
