@@ -88,9 +88,8 @@ export class Listener extends EventEmitter<ListenerEvents> implements AsyncDispo
 
   /** Ends both connections, and with them the locks. */
   async close(): Promise<void> {
-    this.#endProbe()
     this.#state = 'off'
-    await Promise.all([this.session.close(), this.#subscription.close()])
+    await this.#disconnect()
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -110,6 +109,11 @@ export class Listener extends EventEmitter<ListenerEvents> implements AsyncDispo
       .catch(() => {})
   }
 
+  async #disconnect(): Promise<void> {
+    this.#endProbe()
+    await Promise.all([this.session.close(), this.#subscription.close()])
+  }
+
   #endProbe(): void {
     clearTimeout(this.#probe?.timer)
     this.#probe = undefined
@@ -121,8 +125,8 @@ export class Listener extends EventEmitter<ListenerEvents> implements AsyncDispo
     this.#endProbe()
     this.#unheardProbes++
     if (this.session.pooled && this.#unheardProbes === PROBES) {
-      await this.close()
-      this.emit('state', 'off', 'a pooler is in between, and notifications do not come through it')
+      await this.#disconnect()
+      this.#become('off', 'a pooler is in between, and notifications do not come through it')
       return
     }
     this.#become('degraded', 'a notification that was sent did not arrive')
