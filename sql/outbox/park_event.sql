@@ -21,12 +21,7 @@ begin
     perform raise_error('JE003', 'an event is set aside with a reason', format('received reason = %s', coalesce(quote_literal(park_event.reason), 'null')), 'Say why it cannot be delivered.');
   end if;
   v_given := parse_position(park_event.event_position);
-  perform lock_one_consumer(v_consumer.consumer_id, v_consumer.name);
-  v_state := newest_state(v_consumer.consumer_id);
-  if v_given.token is distinct from v_state.token then
-    perform raise_error('JE001', format('the lease of consumer %L was lost', v_consumer.name), format('received token %s; the newest is %s', coalesce(v_given.token::text, 'none'), v_state.token),
-      'Another reader took over: the event is its own now.');
-  end if;
+  v_state := leased_state(v_consumer, v_given.token);
 
   if v_given.parked_id is not null then
     update parked_event p
