@@ -2,16 +2,15 @@
 
 export type { EventHandler } from './client/consumption.ts'
 export type { AckOptions, EventBatch, LogEvent } from './client/event-batch.ts'
+export type { ConsumerInfo, ParkedEvent } from './client/event-client.ts'
 export type {
   ConsumeOptions,
-  ConsumerInfo,
   ConsumerOptions,
   EventFilter,
   FollowLogOptions,
-  ParkedEvent,
   PollOptions,
   SubscribeOptions,
-} from './client/event-client.ts'
+} from './client/event-options.ts'
 export {
   type EnqueuedJob,
   Fencepost,

@@ -3,7 +3,7 @@ import { isConnectionError } from '../database/database.ts'
 import * as engine from '../database/engine.ts'
 import { FencepostError } from '../errors.ts'
 import { shown } from '../options.ts'
-import { PausesUntil } from '../outbox/pauses.ts'
+import { PausesUntil } from '../outbox/pauses-until.ts'
 import { type Camelized, camelized } from './camel.ts'
 import { on, type TransactionOption } from './new-job.ts'
 

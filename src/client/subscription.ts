@@ -2,7 +2,7 @@ import type { Database } from '../database/database.ts'
 import * as engine from '../database/engine.ts'
 import { interval } from '../definitions/duration.ts'
 import { unlessHopeless } from '../outbox/hopeless.ts'
-import { PausesUntil } from '../outbox/pauses.ts'
+import { PausesUntil } from '../outbox/pauses-until.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { EventBatch } from './event-batch.ts'
 

@@ -2,7 +2,7 @@ import type { Queryable } from '../database/database.ts'
 import type { EventFilter, OutboxEvent } from '../database/engine.ts'
 import * as engine from '../database/engine.ts'
 import { unlessHopeless } from './hopeless.ts'
-import { PausesUntil } from './pauses.ts'
+import { PausesUntil } from './pauses-until.ts'
 
 /** What is followed, and how. */
 export interface FollowOptions {

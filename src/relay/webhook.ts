@@ -1,11 +1,11 @@
 import type { Database } from '../database/database.ts'
 import * as engine from '../database/engine.ts'
 import { FencepostError } from '../errors.ts'
+import { Pauses } from '../outbox/pauses.ts'
 import { asRefusal } from '../refusal.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { AttemptReport } from '../worker/report.ts'
 import { Worker } from '../worker/worker.ts'
-import { Pauses } from './pauses.ts'
 import { deliveryJob } from './webhook/delivery.ts'
 
 /** How webhooks are served. */

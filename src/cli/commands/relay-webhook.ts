@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
 import { connect } from '../../database/database.ts'
-import { SHORTEST_POLL } from '../../relay/pauses.ts'
+import { SHORTEST_POLL } from '../../outbox/pauses.ts'
 import { WebhookRelay } from '../../relay/webhook.ts'
 import { createLogger } from '../../telemetry/logger.ts'
 import { UsageError } from '../arguments.ts'
