@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:73d45666f40c09071471a034c2107ba3bcce3458
+--! Hash: sha1:86687f0d21c9641f7357f4261098926b28ac5233
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -8508,13 +8508,26 @@ declare
 begin
   select c.* into v_consumer from consumer c where c.name = p_name;
   if not found then
-    perform raise_error('JE002', format('consumer %s does not exist', coalesce(quote_literal(left(p_name, 250)), 'null')), format('received consumer = %s', coalesce(left(p_name, 250), 'null')),
-      coalesce(did_you_mean(p_name, array(select c.name from consumer c)), 'Make it with fencepost.create_consumer().'));
+    perform raise_no_consumer(p_name);
   end if;
   return v_consumer;
 end
 $$;
 comment on function fencepost_private.find_consumer(text) is 'The consumer of a name. Raises JE002.';
+
+-- Errors: JE002, always.
+create function fencepost_private.raise_no_consumer(p_name text)
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  perform raise_error('JE002', format('consumer %s does not exist', coalesce(quote_literal(left(p_name, 250)), 'null')), format('received consumer = %s', coalesce(left(p_name, 250), 'null')),
+    coalesce(did_you_mean(p_name, array(select c.name from consumer c)), 'Make it with fencepost.create_consumer().'));
+end
+$$;
+comment on function fencepost_private.raise_no_consumer(text) is 'Raises JE002 for the name of a consumer.';
 
 -- Where a consumer stands now.
 create function fencepost_private.newest_state(p_consumer_id int)
@@ -8559,6 +8572,27 @@ exception
 end
 $$;
 comment on function fencepost_private.lock_one_consumer(int, text) is 'Locks a consumer until commit; waits two seconds at most. Raises JE001, JE003.';
+
+-- Where a consumer stands, for whoever moves it: it is locked until commit.
+-- Errors: JE001 and JE003 as lock_one_consumer(); JE002 when it was dropped since it was found.
+create function fencepost_private.locked_state(p_consumer fencepost_private.consumer)
+returns fencepost_private.consumer_state
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_state consumer_state;
+begin
+  perform lock_one_consumer(p_consumer.consumer_id, p_consumer.name);
+  v_state := newest_state(p_consumer.consumer_id);
+  if v_state.consumer_id is null then
+    perform raise_no_consumer(p_consumer.name);
+  end if;
+  return v_state;
+end
+$$;
+comment on function fencepost_private.locked_state(fencepost_private.consumer) is 'Where a consumer stands, locked until commit. Raises JE001, JE002, JE003.';
 --! EndIncluded outbox/create_consumer.sql
 --! Included outbox/read_events.sql
 -- The next events of a consumer, in commit order: at most `max` (1 to 10,000), oldest first. Nothing moves until
@@ -8598,6 +8632,9 @@ begin
     return;
   end if;
   v_state := newest_state(v_consumer.consumer_id);
+  if v_state.consumer_id is null then
+    perform raise_no_consumer(v_consumer.name);      -- it was dropped a moment ago
+  end if;
   if is_held_by_another(v_state, v_reader, v_now) then
     return;
   end if;
@@ -8753,7 +8790,7 @@ comment on function fencepost.ack_events(text, text)
   is 'Everything up to and with this position is done. True when that moved the consumer, false when it had been passed. Raises JE001, JE002, JE003, JE004.';
 
 -- Where a consumer stands, for whoever holds its lease: it is locked until commit.
--- Errors: JE001 when the lease went to another reader, or another session holds the consumer; JE003.
+-- Errors: JE001 when the lease went to another reader, or another session holds the consumer; JE002; JE003.
 create function fencepost_private.leased_state(p_consumer fencepost_private.consumer, p_token bigint)
 returns fencepost_private.consumer_state
 language plpgsql
@@ -8761,10 +8798,8 @@ volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_state consumer_state;
+  v_state consumer_state := locked_state(p_consumer);
 begin
-  perform lock_one_consumer(p_consumer.consumer_id, p_consumer.name);
-  v_state := newest_state(p_consumer.consumer_id);
   if p_token is distinct from v_state.token then
     perform raise_error('JE001', format('the lease of consumer %L was lost', p_consumer.name), format('received token %s; the newest is %s', coalesce(p_token::text, 'none'), v_state.token),
       'Another reader took over, or the consumer was moved: what was read is read again. Undo what can be undone, and read.');
@@ -8772,7 +8807,7 @@ begin
   return v_state;
 end
 $$;
-comment on function fencepost_private.leased_state(fencepost_private.consumer, bigint) is 'Where a consumer stands, locked, for whoever holds its lease. Raises JE001, JE003.';
+comment on function fencepost_private.leased_state(fencepost_private.consumer, bigint) is 'Where a consumer stands, locked, for whoever holds its lease. Raises JE001, JE002, JE003.';
 --! EndIncluded outbox/ack_events.sql
 --! Included outbox/seek_consumer.sql
 -- Moves a consumer: to beginning (of what is kept), now, a time such as 2030-01-31T12:00:00Z, or a position. Whoever
@@ -8792,8 +8827,7 @@ declare
   v_position log_position := named_position(seek_consumer.to_position);
   v_state    consumer_state;
 begin
-  perform lock_one_consumer(v_consumer.consumer_id, v_consumer.name);
-  v_state := newest_state(v_consumer.consumer_id);
+  v_state := locked_state(v_consumer);
   v_state.position := v_position;
   v_state.sent := null;
   v_state.after_sent := null;

@@ -58,7 +58,7 @@ comment on function fencepost.ack_events(text, text)
   is 'Everything up to and with this position is done. True when that moved the consumer, false when it had been passed. Raises JE001, JE002, JE003, JE004.';
 
 -- Where a consumer stands, for whoever holds its lease: it is locked until commit.
--- Errors: JE001 when the lease went to another reader, or another session holds the consumer; JE003.
+-- Errors: JE001 when the lease went to another reader, or another session holds the consumer; JE002; JE003.
 create function fencepost_private.leased_state(p_consumer fencepost_private.consumer, p_token bigint)
 returns fencepost_private.consumer_state
 language plpgsql
@@ -66,10 +66,8 @@ volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_state consumer_state;
+  v_state consumer_state := locked_state(p_consumer);
 begin
-  perform lock_one_consumer(p_consumer.consumer_id, p_consumer.name);
-  v_state := newest_state(p_consumer.consumer_id);
   if p_token is distinct from v_state.token then
     perform raise_error('JE001', format('the lease of consumer %L was lost', p_consumer.name), format('received token %s; the newest is %s', coalesce(p_token::text, 'none'), v_state.token),
       'Another reader took over, or the consumer was moved: what was read is read again. Undo what can be undone, and read.');
@@ -77,4 +75,4 @@ begin
   return v_state;
 end
 $$;
-comment on function fencepost_private.leased_state(fencepost_private.consumer, bigint) is 'Where a consumer stands, locked, for whoever holds its lease. Raises JE001, JE003.';
+comment on function fencepost_private.leased_state(fencepost_private.consumer, bigint) is 'Where a consumer stands, locked, for whoever holds its lease. Raises JE001, JE002, JE003.';

@@ -112,13 +112,26 @@ declare
 begin
   select c.* into v_consumer from consumer c where c.name = p_name;
   if not found then
-    perform raise_error('JE002', format('consumer %s does not exist', coalesce(quote_literal(left(p_name, 250)), 'null')), format('received consumer = %s', coalesce(left(p_name, 250), 'null')),
-      coalesce(did_you_mean(p_name, array(select c.name from consumer c)), 'Make it with fencepost.create_consumer().'));
+    perform raise_no_consumer(p_name);
   end if;
   return v_consumer;
 end
 $$;
 comment on function fencepost_private.find_consumer(text) is 'The consumer of a name. Raises JE002.';
+
+-- Errors: JE002, always.
+create function fencepost_private.raise_no_consumer(p_name text)
+returns void
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  perform raise_error('JE002', format('consumer %s does not exist', coalesce(quote_literal(left(p_name, 250)), 'null')), format('received consumer = %s', coalesce(left(p_name, 250), 'null')),
+    coalesce(did_you_mean(p_name, array(select c.name from consumer c)), 'Make it with fencepost.create_consumer().'));
+end
+$$;
+comment on function fencepost_private.raise_no_consumer(text) is 'Raises JE002 for the name of a consumer.';
 
 -- Where a consumer stands now.
 create function fencepost_private.newest_state(p_consumer_id int)
@@ -163,3 +176,24 @@ exception
 end
 $$;
 comment on function fencepost_private.lock_one_consumer(int, text) is 'Locks a consumer until commit; waits two seconds at most. Raises JE001, JE003.';
+
+-- Where a consumer stands, for whoever moves it: it is locked until commit.
+-- Errors: JE001 and JE003 as lock_one_consumer(); JE002 when it was dropped since it was found.
+create function fencepost_private.locked_state(p_consumer fencepost_private.consumer)
+returns fencepost_private.consumer_state
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_state consumer_state;
+begin
+  perform lock_one_consumer(p_consumer.consumer_id, p_consumer.name);
+  v_state := newest_state(p_consumer.consumer_id);
+  if v_state.consumer_id is null then
+    perform raise_no_consumer(p_consumer.name);
+  end if;
+  return v_state;
+end
+$$;
+comment on function fencepost_private.locked_state(fencepost_private.consumer) is 'Where a consumer stands, locked until commit. Raises JE001, JE002, JE003.';

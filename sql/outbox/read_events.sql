@@ -35,6 +35,9 @@ begin
     return;
   end if;
   v_state := newest_state(v_consumer.consumer_id);
+  if v_state.consumer_id is null then
+    perform raise_no_consumer(v_consumer.name);      -- it was dropped a moment ago
+  end if;
   if is_held_by_another(v_state, v_reader, v_now) then
     return;
   end if;

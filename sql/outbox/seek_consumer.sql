@@ -15,8 +15,7 @@ declare
   v_position log_position := named_position(seek_consumer.to_position);
   v_state    consumer_state;
 begin
-  perform lock_one_consumer(v_consumer.consumer_id, v_consumer.name);
-  v_state := newest_state(v_consumer.consumer_id);
+  v_state := locked_state(v_consumer);
   v_state.position := v_position;
   v_state.sent := null;
   v_state.after_sent := null;
