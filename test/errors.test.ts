@@ -1,12 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { errorCatalogue, FencepostError, isErrorCode } from '../src/errors.ts'
-import { type TestDatabase, testDatabase } from './support/server.ts'
+import { ownDatabase } from './support/server.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = ownDatabase()
 
 describe('the catalogue of errors', () => {
   it('is the one that SQL has', async () => {

@@ -1,17 +1,13 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { describe, expect, it } from 'vitest'
+import { ownDatabase } from '../support/server.ts'
 import { column } from '../support/sql.ts'
 
 // What holds for every object of the two schemas, and so for every object that will be added.
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
 
 const OURS = `('fencepost'::regnamespace, 'fencepost_private'::regnamespace)`
 /** Objects that break a rule, by name. */

@@ -1,16 +1,12 @@
 import { readFileSync } from 'node:fs'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { errorCatalogue } from '../../src/errors.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { column } from '../support/sql.ts'
 
 // One list of errors: SQL, TypeScript and the documentation say the same.
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = ownDatabase()
 
 const documented = () => {
   const text = readFileSync(new URL('../../docs/decisions/error-codes.md', import.meta.url), 'utf8')

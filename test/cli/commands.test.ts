@@ -1,14 +1,10 @@
 import { EventEmitter, once } from 'node:events'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { claim, complete, fail, registerWorker } from '../../src/database/engine.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase, testDatabase } from '../support/server.ts'
 import { cli, type Surroundings } from './cli.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = ownDatabase()
 
 const run = (args: readonly string[], more: Surroundings = {}) =>
   cli(args, { ...more, env: { DATABASE_URL: database.url, ...more.env } })

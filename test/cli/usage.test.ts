@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { commands } from '../../src/cli/commands.ts'
 import { version } from '../../src/version.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { cli, spawnCli } from './cli.ts'
 
 describe('help', () => {
@@ -102,11 +102,7 @@ describe('a database that is not there ends with 1, in time, without a stack', (
 })
 
 describe('as a process', () => {
-  let database: TestDatabase
-  beforeAll(async () => {
-    database = await testDatabase()
-  })
-  afterAll(() => database.drop())
+  const database = ownDatabase()
 
   it('ends with the code of what happened', async () => {
     expect(await spawnCli(['version']).ended).toMatchObject({

@@ -3,20 +3,18 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { claim, getRun, listTasks, publishWorkflow, startRun } from '../../src/database/engine.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { workOff } from '../support/work.ts'
 import { cli, type Surroundings } from './cli.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 let directory: string
 beforeAll(async () => {
-  database = await testDatabase()
   directory = mkdtempSync(path.join(tmpdir(), 'fencepost-cli-'))
   await publishWorkflow(database.db, 'diamond', diamond)
 })
 afterAll(async () => {
   rmSync(directory, { recursive: true })
-  await database.drop()
 })
 
 const diamond = {

@@ -3,18 +3,16 @@ import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { defineJob, Fencepost, type JobRequest } from '../../src/index.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { refused } from '../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 let engine: Fencepost
 beforeAll(async () => {
-  database = await testDatabase()
   engine = new Fencepost({ url: database.url })
 })
 afterAll(async () => {
   await engine.close()
-  await database.drop()
 })
 
 const email = defineJob({

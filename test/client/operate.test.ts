@@ -1,17 +1,15 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { defineJob, Fencepost, silentLogger } from '../../src/index.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { refused } from '../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 let engine: Fencepost
 beforeAll(async () => {
-  database = await testDatabase()
   engine = new Fencepost({ url: database.url })
 })
 afterAll(async () => {
   await engine.close()
-  await database.drop()
 })
 
 /** Dead letters of a type. */

@@ -10,19 +10,17 @@ import {
   RunTimeoutError,
   silentLogger,
 } from '../../src/index.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { refused } from '../support/sql.ts'
 import { workOff } from '../support/work.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 let engine: Fencepost
 beforeAll(async () => {
-  database = await testDatabase()
   engine = new Fencepost({ url: database.url })
 })
 afterAll(async () => {
   await engine.close()
-  await database.drop()
 })
 
 const reserve = defineJob({

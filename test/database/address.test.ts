@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { parseAddress } from '../../src/database/address.ts'
 import { connect } from '../../src/database/database.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 
 const read = (url: string, env: NodeJS.ProcessEnv = {}) => parseAddress(url, env)
 
@@ -120,11 +120,7 @@ describe('a database URL', () => {
 })
 
 describe('several hosts', () => {
-  let database: TestDatabase
-  beforeAll(async () => {
-    database = await testDatabase({ migrated: false })
-  })
-  afterAll(() => database.drop())
+  const database = ownDatabase({ migrated: false })
 
   const ask = async (search: string) => {
     const url = new URL(database.url)

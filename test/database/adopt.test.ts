@@ -1,17 +1,15 @@
 import pg from 'pg'
 import postgres from 'postgres'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { adopt, type TransactionHandle } from '../../src/database/adopt.ts'
 import { connect, DatabaseError, json } from '../../src/database/database.ts'
 import { FencepostError } from '../../src/errors.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 beforeAll(async () => {
-  database = await testDatabase()
   await database.db.query('create table note (id int8 primary key, body jsonb)')
 })
-afterAll(() => database.drop())
 
 /** Rolls back what `run` did on a transaction of some library. */
 type Lend = (run: (handle: TransactionHandle) => Promise<unknown>) => Promise<void>

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import {
   ConnectionLostError,
   connect,
@@ -9,16 +9,14 @@ import {
   QueryTimeoutError,
 } from '../../src/database/database.ts'
 import { FencepostError } from '../../src/errors.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 let db: Database
 beforeAll(async () => {
-  database = await testDatabase()
   db = database.db
   await db.query('create table note (id int primary key, text text not null)')
 })
-afterAll(() => database.drop())
 
 const failure = (promise: Promise<unknown>) =>
   promise.then(

@@ -3,20 +3,18 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import type { Database } from '../../src/database/database.ts'
 import { startEmbedded } from '../../src/database/embedded.ts'
 import { Listener, type ListenerOptions, type ListenerState } from '../../src/database/listener.ts'
 import { startProxy } from '../support/proxy.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 let db: Database
-beforeAll(async () => {
-  database = await testDatabase()
+beforeAll(() => {
   db = database.db
 })
-afterAll(() => database.drop())
 
 /** A listener that has been started, and all states that it had. */
 function startListener(options: ListenerOptions): Listener & { readonly states: ListenerState[] } {

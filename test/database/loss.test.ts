@@ -11,7 +11,7 @@ import {
 } from '../../src/database/database.ts'
 import { type EmbeddedServer, startEmbedded } from '../../src/database/embedded.ts'
 import { startProxy } from '../support/proxy.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 
 // Vitest fails a run in which a rejection or an exception goes unheard: that alone proves that none does.
 
@@ -46,11 +46,7 @@ async function load(db: Database, count: number, text = 'select 1 as one'): Prom
 }
 
 describe('sessions that are terminated', () => {
-  let database: TestDatabase
-  beforeAll(async () => {
-    database = await testDatabase({ migrated: false })
-  })
-  afterAll(() => database.drop())
+  const database = ownDatabase({ migrated: false })
 
   it.each([1, 2, 8])('15 times under 200 queries each, with max %i', async (max) => {
     const rebuilt: Error[] = []

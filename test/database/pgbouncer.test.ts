@@ -1,16 +1,12 @@
 import { once } from 'node:events'
-import { afterAll, beforeAll, describe, expect, it, type TestContext } from 'vitest'
+import { describe, expect, it, type TestContext } from 'vitest'
 import { connect } from '../../src/database/database.ts'
 import { Listener } from '../../src/database/listener.ts'
 import { type Bouncer, startBouncer } from '../support/bouncer.ts'
 import { required } from '../support/required.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase({ migrated: false })
-})
-afterAll(() => database.drop())
+const database = ownDatabase({ migrated: false })
 
 function bounced(mode: 'transaction' | 'session', context: TestContext): Promise<Bouncer> {
   return startBouncer(required('pgbouncer', context), database.url, mode)

@@ -1,17 +1,15 @@
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { type Database, json } from '../../src/database/database.ts'
 import { decodeArray } from '../../src/database/decode.ts'
 import { encode } from '../../src/database/encode.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 
-let database: TestDatabase
+const database = ownDatabase({ migrated: false })
 let db: Database
-beforeAll(async () => {
-  database = await testDatabase({ migrated: false })
+beforeAll(() => {
   db = database.db
 })
-afterAll(() => database.drop())
 
 /** What comes back of a value that went there as a type. */
 async function trip(value: unknown, type: string): Promise<unknown> {

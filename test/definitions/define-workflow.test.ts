@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, describe, expect, expectTypeOf, it } from 'vitest'
+import { describe, expect, expectTypeOf, it } from 'vitest'
 import { z } from 'zod'
 import { getWorkflowVersion, publishWorkflow, startRun } from '../../src/database/engine.ts'
 import { defineJob } from '../../src/definitions/define-job.ts'
 import { defineWorkflow, type RunOutput } from '../../src/definitions/define-workflow.ts'
 import type { Decision } from '../../src/definitions/workflow-tasks.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { refused } from '../support/sql.ts'
 
 const reserve = defineJob({
@@ -184,11 +184,7 @@ describe('a definition', () => {
 })
 
 describe('the database', () => {
-  let database: TestDatabase
-  beforeAll(async () => {
-    database = await testDatabase()
-  })
-  afterAll(() => database.drop())
+  const database = ownDatabase()
 
   it('takes a definition and keeps it as it is', async () => {
     const { db } = database

@@ -1,22 +1,18 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { runStatements } from '../../src/database/console.ts'
 import type { OutboxEvent } from '../../src/database/engine.ts'
 import { messageOf } from '../../src/relay/kafka/message.ts'
 import { cli } from '../cli/cli.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { linksOf, root, snippetsOf } from './snippets.ts'
 
 const GUIDE = 'docs/guides/kafka.md'
 const codeOf = (language: string) =>
   snippetsOf(GUIDE).flatMap((each) => (each.language === language ? [each.code] : []))
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = ownDatabase()
 
 it('the SQL of the guide runs as it stands, on an empty engine', async () => {
   const results = await runStatements(database.url, codeOf('sql').join('\n'))

@@ -3,22 +3,18 @@ import { rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import ts from 'typescript'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { runStatements } from '../../src/database/console.ts'
 import { signedHeaders } from '../../src/relay/webhook/signature.ts'
 import { cli } from '../cli/cli.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { root, snippetsOf } from './snippets.ts'
 
 const snippets = snippetsOf('docs/guides/webhooks.md')
 const codeOf = (language: string) =>
   snippets.filter((each) => each.language === language).map(({ code }) => code)
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = ownDatabase()
 
 describe('the guide of webhooks', () => {
   it('has SQL that runs, in its order', async () => {

@@ -1,14 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { moveClock } from '../support/clock.ts'
 import { claim, complete, enqueue, enqueueBatch, freshType, started } from '../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { column, one } from '../support/sql.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = ownDatabase()
 
 /** How far the ids come between two looks, of which a day has four: 12 million jobs, all in all. */
 const JOB_IDS = 100_000

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { json } from '../../src/database/database.ts'
 import { moveClock, restoreClock } from '../support/clock.ts'
 import { complete, enqueue, freshType, started } from '../support/engine.ts'
@@ -11,15 +11,11 @@ import {
   publishing,
   readEvents,
 } from '../support/outbox.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase, testDatabase } from '../support/server.ts'
 import { one, refused } from '../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
 afterEach(() => restoreClock(db()))
 
 const freshName = () => `reader.${randomBytes(5).toString('hex')}`

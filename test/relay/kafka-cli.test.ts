@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import * as engine from '../../src/database/engine.ts'
 import { cli, spawnCli } from '../cli/cli.ts'
 import { BUILD_TIMEOUT } from '../support/kafka/cluster.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { Stage } from './stage.ts'
 
 const RELAY = ['relay', 'kafka', '--consumer', 'c', '--brokers', '127.0.0.1:1']
@@ -45,11 +45,7 @@ describe('a command line that is wrong', () => {
 })
 
 describe('as a process', () => {
-  let database: TestDatabase
-  beforeAll(async () => {
-    database = await testDatabase()
-  })
-  afterAll(() => database.drop())
+  const database = ownDatabase()
 
   it('says how the client is installed where it is not', async () => {
     const without = new URL('without-client.mjs', import.meta.url).href

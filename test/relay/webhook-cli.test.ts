@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { cli, type Surroundings, spawnCli } from '../cli/cli.ts'
 import { moveClock, restoreClock } from '../support/clock.ts'
 import { enqueue, freshType } from '../support/engine.ts'
 import { publishing } from '../support/outbox.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 import { Endpoint } from './endpoint.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = ownDatabase()
 
 const run = (args: readonly string[], surroundings: Surroundings = {}) =>
   cli(args, { ...surroundings, env: { DATABASE_URL: database.url } })

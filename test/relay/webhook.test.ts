@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { Webhook } from 'standardwebhooks'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { connect, json } from '../../src/database/database.ts'
 import { WebhookRelay } from '../../src/relay/webhook.ts'
 import { createLogger } from '../../src/telemetry/logger.ts'
@@ -8,16 +8,12 @@ import type { AttemptReport } from '../../src/worker/report.ts'
 import { moveClock, restoreClock } from '../support/clock.ts'
 import { enqueue, freshType, violations } from '../support/engine.ts'
 import { publishing } from '../support/outbox.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase, testDatabase } from '../support/server.ts'
 import { column, one } from '../support/sql.ts'
 import { Endpoint, type Hit } from './endpoint.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
 afterEach(async () => {
   await restoreClock(db())
   expect(await violations(db())).toEqual([])

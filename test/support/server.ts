@@ -25,10 +25,12 @@ export interface TestDatabaseOptions {
  * A database for the tests of a file, made before the first and dropped after the last of them: asked for at the top of
  * the file, and there from its first hook on.
  */
-export function ownDatabase(): Pick<TestDatabase, 'url' | 'name' | 'db'> {
+export function ownDatabase(
+  options: TestDatabaseOptions = {},
+): Pick<TestDatabase, 'url' | 'name' | 'db'> {
   let database: TestDatabase
   beforeAll(async () => {
-    database = await testDatabase()
+    database = await testDatabase(options)
   })
   afterAll(() => database.drop())
   return {

@@ -1,12 +1,8 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { defineJob, defineWorkflow, Fencepost, silentLogger } from '../../src/index.ts'
-import { type TestDatabase, testDatabase } from '../support/server.ts'
+import { ownDatabase } from '../support/server.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
+const database = ownDatabase()
 
 it('a result whose run somebody holds is sent again, and holds nobody else up', async () => {
   await using engine = new Fencepost({ url: database.url })

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { moveClock } from '../../support/clock.ts'
 import {
   bury,
@@ -11,16 +11,12 @@ import {
   status,
   violations,
 } from '../../support/engine.ts'
-import { type TestDatabase, testDatabase } from '../../support/server.ts'
+import { ownDatabase, testDatabase } from '../../support/server.ts'
 import { Session } from '../../support/sessions.ts'
 import { column, one } from '../../support/sql.ts'
 
-let database: TestDatabase
+const database = ownDatabase()
 const db = () => database.db
-beforeAll(async () => {
-  database = await testDatabase()
-})
-afterAll(() => database.drop())
 
 const partitions = (parent: string) =>
   column<string>(db(), 'select name from fencepost_private.partitions($1) order by first_id', [
