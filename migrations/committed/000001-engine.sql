@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:86687f0d21c9641f7357f4261098926b28ac5233
+--! Hash: sha1:c15c890d26a70c9ab4fb3afd2b39c4d4489a0bdf
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -923,12 +923,13 @@ insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) 
   (16, 'prune_workers',     'prune_workers()',     '1 hour',     false),
   (17, 'settle_due_runs',   'settle_due_runs(500, ''5 minutes'')', '0', false),
   (18, 'tick',              'tick()',              '0',          false),
-  (19, 'expire_consumers',  'expire_consumers()',  '1 minute',   false),
-  (20, 'prune_consumers',   'prune_consumers()',   '1 minute',   false),
-  (21, 'prune_ticks',       'prune_ticks()',       '1 minute',   false),
-  (22, 'settle_due_rest',   'settle_due_runs(500)', '1 minute',  false),
-  (23, 'retire_runs',       'retire_runs()',       '0',          false),
-  (24, 'serve_webhooks',    'serve_webhooks()',    '0',          false);
+  (19, 'prune_consumers',   'prune_consumers()',   '1 minute',   false),
+  (20, 'settle_due_rest',   'settle_due_runs(500)', '1 minute',  false),
+  (21, 'retire_runs',       'retire_runs()',       '0',          false),
+  (22, 'serve_webhooks',    'serve_webhooks()',    '0',          false),
+  -- last, so that readers wait for nothing but these
+  (23, 'expire_consumers',  'expire_consumers()',  '1 minute',   false),
+  (24, 'prune_ticks',       'prune_ticks()',       '1 minute',   false);
 
 create table fencepost_private.partition_fate (
   partition  text primary key,
@@ -9034,7 +9035,7 @@ comment on function fencepost.discard_parked(text, bigint[]) is 'Parked events o
 --! EndIncluded outbox/discard_parked.sql
 --! Included outbox/prune_outbox.sql
 -- Marks consumers whose oldest unread event is older than their max_lag: the log is no longer kept for them. A step of
--- maintain(). Returns how many.
+-- maintain(). Returns how many. Locks: the consumers that it marks, tried: one that is being moved is looked at the next time.
 create function fencepost_private.expire_consumers()
 returns bigint
 language plpgsql
@@ -9043,21 +9044,23 @@ set search_path = fencepost_private, pg_temp
 as $$
 declare
   v_now     timestamptz := fencepost_private.now();
-  v_expired bigint;
+  v         record;
+  v_since   timestamptz;
+  v_expired bigint := 0;
 begin
-  with behind as (
-    select c.consumer_id, c.name, s.since
-    from consumer c
-    cross join lateral (select unread_since((newest_state(c.consumer_id)).position) as since offset 0) as s
-    where c.expired_at is null and c.max_lag is not null and s.since < v_now - c.max_lag
-      and pg_try_advisory_xact_lock(lock_consumer(), c.consumer_id)      -- one that is being moved is looked at the next time
-      and unread_since((newest_state(c.consumer_id)).position) < v_now - c.max_lag
-  ), marked as (
-    update consumer c set expired_at = v_now from behind b where c.consumer_id = b.consumer_id returning c.consumer_id, c.name, c.max_lag, b.since
-  )
-  insert into event (xid, at, kind, data)
-  select xid(), v_now, 'consumer.expired', jsonb_build_object('consumer', m.name, 'unread_since', m.since, 'max_lag', m.max_lag) from marked m order by m.consumer_id;
-  get diagnostics v_expired = row_count;
+  for v in
+    select c.consumer_id, c.name, c.max_lag from consumer c
+    where c.expired_at is null and c.max_lag is not null and unread_since((newest_state(c.consumer_id)).position) < v_now - c.max_lag
+    order by c.consumer_id
+  loop
+    continue when not pg_try_advisory_xact_lock(lock_consumer(), v.consumer_id);
+    v_since := unread_since((newest_state(v.consumer_id)).position);      -- it may have moved
+    continue when (v_since < v_now - v.max_lag) is not true;
+    update consumer c set expired_at = v_now where c.consumer_id = v.consumer_id;
+    insert into event (xid, at, kind, data)
+    values (xid(), v_now, 'consumer.expired', jsonb_build_object('consumer', v.name, 'unread_since', v_since, 'max_lag', v.max_lag));
+    v_expired := v_expired + 1;
+  end loop;
   return v_expired;
 end
 $$;
@@ -9096,6 +9099,11 @@ comment on function fencepost_private.prune_consumers() is 'A step of maintain()
 -- Thins ticks: of those older than a minute one a second stays, or one in 1,000 events; of those older than an hour one in 5,000 events, and all
 -- that a consumer stands on. It removes those that lead to events that are gone. A step of maintain(), 20,000 ticks a pass, which goes on where
 -- the last one ended (maintain_step.position, an x here); once an hour from the beginning. Returns how many.
+--
+-- A reader only moves forward: whoever stands behind all that is to go cannot come to stand on it. The others are kept
+-- where they are, so that they take none of it as their place meanwhile. This is the last step, and they are free again
+-- once it is done.
+-- Locks: the consumers that stand before the last of these ticks, tried.
 create function fencepost_private.prune_ticks(p_limit int default 20000)
 returns bigint
 language plpgsql
@@ -9109,33 +9117,39 @@ declare
   v_now    timestamptz := fencepost_private.now();
   v_from   bigint := coalesce((select m.position from maintain_step m where m.step = 'prune_ticks' and date_trunc('hour', m.last_at) = date_trunc('hour', v_now)), 0);
   v_first  bigint := coalesce((select min(p.first_id) from partitions('event') p), 0);
-  v_upto   bigint;
+  v_spare  record;
   v_pruned bigint;
 begin
   with looked as materialized (
     select t.ctid as place, t.x, t.flight, t.at, t.last_id, t.last_id / 5000 = lag(t.last_id / 5000) over w as is_near, (date_trunc('second', t.at), t.last_id / 1000) = (lag(date_trunc('second', t.at)) over w, lag(t.last_id / 1000) over w) as is_soon
     from (select i.ctid, i.* from event_tick i where i.x >= v_from order by i.x, i.flight limit p_limit) as t
     window w as (order by t.x, t.flight)
-  ), stood_on as materialized (
+  ), spare as materialized (
+    select l.place, l.x, l.flight from looked l
+    where l.at < v_now - interval '1 hour' and (l.is_near or l.last_id < v_first) or l.at < v_now - interval '1 minute' and l.is_soon
+  )
+  select array(select s.place from spare s) as places, l.x as last_x, l.flight as last_flight,
+         (select max(i.x) from looked i where i.at < v_now - interval '1 minute') as upto
+    into v_spare
+  from (select 1) as one left join (select s.x, s.flight from spare s order by s.x desc, s.flight desc limit 1) as l on true;
+  update maintain_step m set position = v_spare.upto where m.step = 'prune_ticks' and m.position <> v_spare.upto;
+
+  with stood_on as materialized (
     -- from where a consumer stands to the end of what its reader was given; without an end while somebody moves it
     select (s.position).px as from_x, (s.position).pflight as from_flight,
-           case when s.free then coalesce((s.after_sent).tx, (s.after_sent).px, (s.position).tx, (s.position).px) else 9223372036854775807 end as upto_x,
-           case when s.free then coalesce((s.after_sent).tflight, (s.after_sent).pflight, (s.position).tflight, (s.position).pflight) else 0 end as upto_flight
-    from (
-      select n.position, n.after_sent, l.free
-      from consumer c
-      cross join lateral (select pg_try_advisory_xact_lock(lock_consumer(), c.consumer_id) as free offset 0) as l
-      cross join lateral newest_state(c.consumer_id) as n) as s
-  ), pruned as (
-    delete from event_tick t
-    where t.ctid = any (array(
-      select l.place from looked l
-      where (l.at < v_now - interval '1 hour' and (l.is_near or l.last_id < v_first) or l.at < v_now - interval '1 minute' and l.is_soon) 
-        and not exists (select from stood_on o where (l.x, l.flight) between (o.from_x, o.from_flight) and (o.upto_x, o.upto_flight))))
-    returning t.x
+           case when l.free then coalesce((s.after_sent).tx, (s.after_sent).px, (s.position).tx, (s.position).px) else 9223372036854775807 end as upto_x,
+           case when l.free then coalesce((s.after_sent).tflight, (s.after_sent).pflight, (s.position).tflight, (s.position).pflight) else 0 end as upto_flight
+    from consumer c
+    cross join lateral (select n.position from newest_state(c.consumer_id) as n offset 0) as b
+    cross join lateral (
+      select pg_try_advisory_xact_lock(lock_consumer(), c.consumer_id) as free
+      where ((b.position).px, (b.position).pflight) <= (v_spare.last_x, v_spare.last_flight) offset 0) as l
+    cross join lateral (select n.position, n.after_sent from newest_state(c.consumer_id) as n offset 0) as s
   )
-  select (select count(*) from pruned), (select max(l.x) from looked l where l.at < v_now - interval '1 minute') into v_pruned, v_upto;
-  update maintain_step m set position = v_upto where m.step = 'prune_ticks' and m.position <> v_upto;
+  delete from event_tick t
+  where t.ctid = any (v_spare.places)
+    and not exists (select from stood_on o where (t.x, t.flight) between (o.from_x, o.from_flight) and (o.upto_x, o.upto_flight));
+  get diagnostics v_pruned = row_count;
   return v_pruned;
 end
 $$;

@@ -42,12 +42,13 @@ insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) 
   (16, 'prune_workers',     'prune_workers()',     '1 hour',     false),
   (17, 'settle_due_runs',   'settle_due_runs(500, ''5 minutes'')', '0', false),
   (18, 'tick',              'tick()',              '0',          false),
-  (19, 'expire_consumers',  'expire_consumers()',  '1 minute',   false),
-  (20, 'prune_consumers',   'prune_consumers()',   '1 minute',   false),
-  (21, 'prune_ticks',       'prune_ticks()',       '1 minute',   false),
-  (22, 'settle_due_rest',   'settle_due_runs(500)', '1 minute',  false),
-  (23, 'retire_runs',       'retire_runs()',       '0',          false),
-  (24, 'serve_webhooks',    'serve_webhooks()',    '0',          false);
+  (19, 'prune_consumers',   'prune_consumers()',   '1 minute',   false),
+  (20, 'settle_due_rest',   'settle_due_runs(500)', '1 minute',  false),
+  (21, 'retire_runs',       'retire_runs()',       '0',          false),
+  (22, 'serve_webhooks',    'serve_webhooks()',    '0',          false),
+  -- last, so that readers wait for nothing but these
+  (23, 'expire_consumers',  'expire_consumers()',  '1 minute',   false),
+  (24, 'prune_ticks',       'prune_ticks()',       '1 minute',   false);
 
 create table fencepost_private.partition_fate (
   partition  text primary key,
