@@ -48,6 +48,12 @@ export class Invocation {
     return this.#options.get(option) ?? []
   }
 
+  /** The words of a list: with commas between them, or the option given again; undefined when it was not given. */
+  words(option: string): readonly string[] | undefined {
+    const given = this.#options.get(option)
+    return given?.flatMap((text) => text.split(',').map((word) => word.trim()))
+  }
+
   /** The value of an option as a whole number. */
   number(option: string): number | undefined {
     const text = this.text(option)

@@ -1,25 +1,6 @@
-import type { EventFilter, OutboxEvent } from '../database/engine.ts'
-import type { OptionSpec } from './arguments.ts'
-import type { Invocation } from './command.ts'
+import type { OutboxEvent } from '../database/engine.ts'
 import { cell, clip } from './table.ts'
 import type { Terminal } from './terminal.ts'
-
-/** Which events are meant. */
-export const eventFilterOptions: Readonly<Record<string, OptionSpec>> = {
-  kinds: { value: '<kind,…>', help: 'Of these kinds; run.* means all that begin so.' },
-  types: { value: '<type,…>', help: 'Of jobs of these types.' },
-  tenant: { value: '<name>', help: 'Of this tenant.' },
-}
-
-/** What {@link eventFilterOptions} say. */
-export function eventFilter(invocation: Invocation): EventFilter {
-  const words = (option: string) => {
-    const given = invocation.texts(option).flatMap((text) => text.split(','))
-    return given.length === 0 ? {} : { [option]: given }
-  }
-  const tenant = invocation.text('tenant')
-  return { ...words('kinds'), ...words('types'), ...(tenant === undefined ? {} : { tenant }) }
-}
 
 /** An event on one line, for people. */
 export function eventLine(event: OutboxEvent, { style, width }: Terminal): string {

@@ -16,13 +16,28 @@ export const webhookCommands: readonly CommandEntry[] = [
   },
   {
     name: 'webhook list',
-    summary: 'List webhooks, or show one',
+    summary: 'List webhooks, and how they stand',
     load: async () => (await webhook()).webhookList,
   },
   {
+    name: 'webhook get',
+    summary: 'Show a webhook',
+    load: async () => (await webhook()).webhookGet,
+  },
+  {
     name: 'webhook configure',
-    summary: 'Change, pause or resume a webhook',
+    summary: 'Change a webhook',
     load: async () => (await webhook()).webhookConfigure,
+  },
+  {
+    name: 'webhook pause',
+    summary: 'Send nothing to a webhook',
+    load: async () => (await webhook()).webhookPause,
+  },
+  {
+    name: 'webhook resume',
+    summary: 'Let a webhook go on',
+    load: async () => (await webhook()).webhookResume,
   },
   {
     name: 'webhook rotate',

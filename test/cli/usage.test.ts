@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { commonOptions } from '../../src/cli/arguments.ts'
 import { commands } from '../../src/cli/commands.ts'
 import { version } from '../../src/version.ts'
 import { ownDatabase } from '../support/server.ts'
@@ -23,6 +24,20 @@ describe('help', () => {
     expect(byOption.out).toContain('--json')
   })
 
+  it('an option of one name takes the same everywhere, and none hides one that all commands have', async () => {
+    const takes = new Map<string, Set<string>>()
+    for (const { load } of commands) {
+      const { options = {} } = await load()
+      for (const [name, { value = '' }] of Object.entries(options)) {
+        takes.set(name, (takes.get(name) ?? new Set()).add(value))
+      }
+    }
+    for (const name of Object.keys(commonOptions)) expect([...takes.keys()]).not.toContain(name)
+    takes.delete('after') // lists go on after what they list
+    for (const [name, values] of takes)
+      expect({ name, values: [...values] }).toMatchObject({ values: { length: 1 } })
+  })
+
   it.each([['version'], ['--version'], ['-v']])('%s tells the version', async (word) => {
     expect(await cli([word])).toEqual({ code: 0, out: `${version}\n`, err: '' })
   })
@@ -45,6 +60,9 @@ describe('a command line that is wrong ends with 2 and says what was probably me
     [['job', 'enqueue', 'x', '--priority', 'high'], '--priority must be a whole number', 'high'],
     [['job', 'enqueue', 'x', '--headers', '[]'], '--headers must be a JSON object', ''],
     [['dlq', 'replay'], 'which ones?', '--all'],
+    [['type', 'configure', 'x'], 'what should be set?', '--max-attempts'],
+    [['workflow', 'configure', 'x'], 'what should be set?', '--keep-finished'],
+    [['webhook', 'configure', 'x'], 'what should be set?', '--max-attempts'],
     [['dlq', 'replay', '1', '--all'], 'give ids or a filter, not both', ''],
     [['sql'], 'give a statement or --file', 'select'],
     [['sql', '--file', '/nonexistent.sql'], 'cannot be read: ENOENT', ''],

@@ -84,13 +84,15 @@ describe('workflow', () => {
 
   it('configures how long finished runs are kept', async () => {
     const args = ['workflow', 'configure', 'diamond', '--keep-finished']
-    expect(await json([...args, '2 days'])).toMatchObject({
+    expect(await json([...args, '2d'])).toMatchObject({
       name: 'diamond',
       keep_finished: '2 days',
     })
     expect(await said([...args, '1 day'])).toMatch(/keep_finished +1 day/)
     expect(await refused([...args, '-1 day'])).toContain('JE003')
-    expect(await refused(['workflow', 'configure', 'nothing.such'])).toContain('JE002')
+    expect(
+      await refused(['workflow', 'configure', 'nothing.such', '--keep-finished', '1d']),
+    ).toContain('JE002')
   })
 
   it('says what is wrong with a definition, and where', async () => {

@@ -61,7 +61,7 @@ describe('as a process', () => {
   })
 
   it('without a cluster it waits for one, tells so, and ends when it is asked to', async () => {
-    const relay = spawnCli([...RELAY, '--from', 'beginning'], { DATABASE_URL: database.url })
+    const relay = spawnCli([...RELAY, '--start', 'beginning'], { DATABASE_URL: database.url })
     await engine.configureType(database.db, 'relay.cli', { publish_enqueued: true })
     await engine.enqueue(database.db, { type: 'relay.cli' })
     const [line] = await relay.says(/.*publishing failed; the same events come again.*/)

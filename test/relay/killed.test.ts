@@ -16,7 +16,7 @@ function startRelay(consumer: string, lease = '1s') {
   return spawnCli(
     [
       ...['relay', 'kafka', '--consumer', consumer, '--brokers', stage.cluster.brokers],
-      ...['--topic', 'jobs', '--from', 'beginning', '--max', '7', '--lease', lease],
+      ...['--topic', 'jobs', '--start', 'beginning', '--max', '7', '--lease', lease],
     ],
     { DATABASE_URL: stage.database.url },
   )

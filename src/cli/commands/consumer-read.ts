@@ -11,7 +11,7 @@ then, or until the lease ends, another reader gets nothing.`,
   options: {
     max: { value: '<n>', help: 'The most events. Default 100.' },
     reader: { value: '<name>', help: 'Who reads, for the lease. Default cli.' },
-    lease: { value: '<interval>', help: 'How long nobody else may read. Default 30 seconds.' },
+    lease: { value: '<duration>', help: 'How long nobody else may read. Default 30s.' },
   },
   async run(invocation) {
     const { terminal, json } = invocation

@@ -3,10 +3,8 @@ import { dropExistingConsumer, existingConsumer } from '../../outbox/existing-co
 import { age } from '../age.ts'
 import type { Command } from '../command.ts'
 import { withDatabase } from '../database.ts'
-import { eventFilter, eventFilterOptions } from '../event-lines.ts'
+import { PLACES, readerOptions, readerSettings } from '../event-options.ts'
 import { record, table } from '../table.ts'
-
-const PLACES = 'now, beginning (of what is kept), a time, or a position'
 
 export const consumerList: Command = {
   help: 'lag counts events of all kinds that it has not passed; behind is the age of the oldest.',
@@ -35,24 +33,11 @@ export const consumerCreate: Command = {
   usage: '<name>',
   help: 'May be repeated; one that exists with other settings is refused.',
   takes: [1, 1],
-  options: {
-    ...eventFilterOptions,
-    start: { value: '<place>', help: `Where it begins: ${PLACES}. Default now.` },
-    'max-lag': {
-      value: '<interval>',
-      help: 'How old its oldest unread event may be; none for no limit. Default 7 days.',
-    },
-  },
+  options: readerOptions,
   async run(invocation) {
     const [name = ''] = invocation.positionals
-    const lag = invocation.text('max-lag')
     const isNew = await withDatabase(invocation, (db) =>
-      createConsumer(db, {
-        name,
-        filter: eventFilter(invocation),
-        start: invocation.text('start'),
-        max_lag: lag === 'none' ? null : lag,
-      }),
+      createConsumer(db, { name, ...readerSettings(invocation) }),
     )
     invocation.answer({ name, created: isNew }, () =>
       isNew ? `consumer ${name} is made` : `consumer ${name} was there`,

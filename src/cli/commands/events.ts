@@ -4,7 +4,8 @@ import { follow } from '../../outbox/follow.ts'
 import { UsageError } from '../arguments.ts'
 import type { Command, Invocation } from '../command.ts'
 import { withDatabase } from '../database.ts'
-import { eventFilter, eventFilterOptions, eventLine } from '../event-lines.ts'
+import { eventLine } from '../event-lines.ts'
+import { eventFilter, eventFilterOptions } from '../event-options.ts'
 import { tell } from '../failure.ts'
 
 /** The longest pause between two looks, in ms. */

@@ -28,11 +28,11 @@ export const jobEnqueue: Command = {
   takes: [1, 2],
   options: {
     priority: { value: '<0-9>', help: 'Higher first. Default 5.' },
-    delay: { value: '<interval>', help: 'Not before this long from now, such as "10 minutes".' },
+    delay: { value: '<duration>', help: 'Not before this long from now, such as 10m.' },
     'run-at': { value: '<time>', help: 'Not before this time.' },
     'idempotency-key': { value: '<key>', help: 'The same key gives the same job.' },
     'max-attempts': { value: '<n>', help: 'How often it is tried. Default: its type says.' },
-    timeout: { value: '<interval>', help: 'The limit of one attempt.' },
+    timeout: { value: '<duration>', help: 'The limit of one attempt.' },
     headers: { value: '<json>', help: 'Metadata for machines.' },
     tenant: { value: '<name>', help: 'Whose job it is.' },
   },

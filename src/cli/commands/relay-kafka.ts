@@ -13,6 +13,7 @@ import { createLogger, type Logger } from '../../telemetry/logger.ts'
 import { UsageError } from '../arguments.ts'
 import type { Command, Invocation } from '../command.ts'
 import { databaseUrl } from '../database.ts'
+import { PLACES } from '../event-options.ts'
 
 /** How long a broker may take to accept a connection before it is told of, in ms. */
 const REACHED_WITHIN = 5_000
@@ -38,10 +39,7 @@ ${settings}`,
     consumer: { value: '<name>', help: 'The consumer; it is made when there is none.' },
     brokers: { value: '<host:port,…>', help: 'Brokers to begin with.' },
     topic: { value: '<template>', help: "The topic of each event. Default 'fencepost.{kind}'." },
-    from: {
-      value: '<place>',
-      help: 'Where a new consumer begins: now (default), beginning, a time.',
-    },
+    start: { value: '<place>', help: `Where a new consumer begins: ${PLACES}. Default now.` },
     'client-id': { value: '<name>', help: 'What brokers call it. Default fencepost-<consumer>.' },
     config: { value: '<name=value>', help: 'A setting of the connection; may be given again.' },
     max: { value: '<n>', help: 'How many events are published at a time. Default 500.' },
@@ -59,7 +57,7 @@ ${settings}`,
     const { terminal } = invocation
     const consumer = wordOf('consumer', needed(invocation, 'consumer'))
     const kafka = {
-      brokers: brokersOf(needed(invocation, 'brokers')),
+      brokers: brokersOf(invocation),
       clientId: wordOf('client-id', invocation.text('client-id') ?? `fencepost-${consumer}`),
       topics: new TopicTemplate(invocation.text('topic') ?? 'fencepost.{kind}'),
       settings: kafkaSettings(invocation.texts('config'), terminal.env),
@@ -78,7 +76,7 @@ ${settings}`,
       applicationName: 'fencepost relay kafka',
       onRebuild: (error) => log.warn({ error }, 'a connection to the database failed'),
     })
-    const isNew = await ensureConsumer(db, consumer, invocation.text('from'))
+    const isNew = await ensureConsumer(db, consumer, invocation.text('start'))
     const relay = new Relay({ db, sink, consumer, log, ...pace })
     log.info({ brokers: kafka.brokers.map(brokerText), new: isNew }, 'the relay to Kafka begins')
     const running = relay.run()
@@ -102,14 +100,12 @@ function needed(invocation: Invocation, option: string): string {
   throw new UsageError(`--${option} is missing`, 'See fencepost relay kafka --help.')
 }
 
-function brokersOf(text: string): Broker[] {
-  return text.split(',').map((each) => {
-    const broker = brokerOf(each.trim())
+function brokersOf(invocation: Invocation): Broker[] {
+  needed(invocation, 'brokers')
+  return (invocation.words('brokers') ?? []).map((each) => {
+    const broker = brokerOf(each)
     if (broker !== undefined) return broker
-    throw new UsageError(
-      `${JSON.stringify(each.trim())} is no broker`,
-      'As kafka-1:9092,kafka-2:9092.',
-    )
+    throw new UsageError(`${JSON.stringify(each)} is no broker`, 'As kafka-1:9092,kafka-2:9092.')
   })
 }
 

@@ -24,7 +24,7 @@ export const runStart: Command = {
   options: {
     version: { value: '<n>', help: 'Default: the latest.' },
     'idempotency-key': { value: '<key>', help: 'The same key gives the same run.' },
-    tags: { value: '<a,b>', help: 'Words for finding it.' },
+    tags: { value: '<tag,…>', help: 'Words for finding it.' },
     priority: { value: '<0-9>', help: 'Of its jobs. Higher first, default 5.' },
     tenant: { value: '<name>', help: 'Whose run it is.' },
   },
@@ -43,7 +43,7 @@ async function newRun(invocation: Invocation): Promise<NewRun> {
     input: await invocation.parseJson('the input', input),
     version: invocation.number('version'),
     idempotency_key: invocation.text('idempotency-key'),
-    tags: invocation.text('tags')?.split(','),
+    tags: invocation.words('tags'),
     priority: invocation.number('priority'),
     tenant: invocation.text('tenant'),
   }

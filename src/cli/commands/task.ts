@@ -21,7 +21,7 @@ approval's id.`,
   takes: [1, 1],
   options: {
     reason: { value: '<text>', help: 'Why it is asked for.' },
-    'expires-after': { value: '<interval>', help: 'Such as "2 days". Default: without an end.' },
+    'expires-after': { value: '<duration>', help: 'Such as 2d. Default: without an end.' },
   },
   async run(invocation) {
     const id = invocation.id(0, 'the task')

@@ -52,10 +52,10 @@ const settings: Readonly<Record<string, OptionSpec>> = {
   'max-running': { value: '<n>', help: 'How many may run at once, over all workers.' },
   'max-pending': { value: '<n>', help: 'How many may wait before enqueues are refused.' },
   'max-attempts': { value: '<n>', help: 'Attempts before a job is dead-lettered.' },
-  timeout: { value: '<interval>', help: 'The limit of one attempt.' },
-  'backoff-base': { value: '<interval>', help: 'The wait before the second attempt.' },
+  timeout: { value: '<duration>', help: 'The limit of one attempt.' },
+  'backoff-base': { value: '<duration>', help: 'The wait before the second attempt.' },
   'backoff-factor': { value: '<number>', help: 'By how much each wait is longer, 1 to 100.' },
-  'backoff-cap': { value: '<interval>', help: 'The longest wait.' },
+  'backoff-cap': { value: '<duration>', help: 'The longest wait.' },
   'backoff-jitter': { value: '<0-1>', help: 'The share of a wait that is drawn at random.' },
   'max-payload-bytes': { value: '<n>', help: 'The largest payload or result.' },
   'payload-check': { value: '<path>', help: 'A predicate that payloads must satisfy.' },
@@ -63,22 +63,22 @@ const settings: Readonly<Record<string, OptionSpec>> = {
   'publish-enqueued': { value: '<true|false>', help: 'Whether enqueues are events.' },
   'publish-started': { value: '<true|false>', help: 'Whether starts are events.' },
   'dead-letter-alert': { value: '<n>', help: 'Dead letters at which the alert fires.' },
-  'keep-finished': { value: '<interval>', help: 'How long finished jobs are kept.' },
+  'keep-finished': { value: '<duration>', help: 'How long finished jobs are kept.' },
 }
 
 export const typeConfigure: Command = {
   usage: '<type>',
   help: `What is set here stays, whatever code declares, until it is given back with --reset. 0 is no limit.
 
-  fencepost type configure email.send --max-running 20 --timeout '30 seconds'
+  fencepost type configure email.send --max-running 20 --timeout 30s
   fencepost type configure email.send --reset max_running,timeout`,
   takes: [1, 1],
   options: {
     ...settings,
-    reset: { value: '<settings>', help: 'Settings that are given back to code, with commas.' },
+    reset: { value: '<setting,…>', help: 'Settings that are given back to code.' },
   },
   async run(invocation) {
-    const reset = invocation.text('reset')?.split(',')
+    const reset = invocation.words('reset')
     const change = changeOf(invocation)
     if (reset === undefined && Object.keys(change).length === 0) {
       throw new UsageError('what should be set?', 'For example --max-attempts 3.')

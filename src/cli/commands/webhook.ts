@@ -1,56 +1,31 @@
 import * as engine from '../../database/engine.ts'
-import { interval } from '../../definitions/duration.ts'
-import { dropExistingWebhook } from '../../outbox/existing-webhook.ts'
+import { dropExistingWebhook, existingWebhook } from '../../outbox/existing-webhook.ts'
 import { type OptionSpec, UsageError } from '../arguments.ts'
 import type { Command, Invocation } from '../command.ts'
 import { withDatabase } from '../database.ts'
+import { eventFilter, eventFilterOptions, readerOptions, readerSettings } from '../event-options.ts'
 import { record, table } from '../table.ts'
-
-const filterOptions: Readonly<Record<string, OptionSpec>> = {
-  kind: { value: '<kind>', help: 'Only events of this kind, as run.* too; may be given again.' },
-  type: { value: '<type>', help: 'Only of jobs of this type; may be given again.' },
-  tenant: { value: '<tenant>', help: 'Only of this tenant.' },
-}
 
 const secretOption: OptionSpec = {
   value: '<secret>',
   help: 'whsec_ and base64; - reads it from standard input. Default: one is made.',
 }
 
-const settingOptions: Readonly<Record<string, OptionSpec>> = {
-  url: { value: '<url>', help: 'Where messages go.' },
-  'max-attempts': { value: '<n>', help: 'How often a message is tried.' },
-  timeout: { value: '<duration>', help: 'How long one attempt may take.' },
-  'max-running': { value: '<n>', help: 'How many messages are on their way at once.' },
-  'backoff-base': { value: '<duration>', help: 'The wait before the second attempt.' },
-  'backoff-cap': { value: '<duration>', help: 'The longest wait between attempts.' },
-}
-
 const COLUMNS = ['name', 'url', 'paused', 'waiting', 'dead_letters', 'lag_events', 'error'] as const
 
 export const webhookCreate: Command = {
-  usage: '<name> <url>',
+  usage: '<name> <endpoint>',
   help: `Makes an endpoint that gets events; fencepost relay webhook delivers them. Shows the secret of its signatures, this
 once. Without a filter it gets all events.
 
-  fencepost webhook create billing https://example.com/hooks --kind job.completed --kind 'run.*'`,
+  fencepost webhook create billing https://example.com/hooks --kinds 'job.completed,run.*'`,
   takes: [2, 2],
-  options: {
-    ...filterOptions,
-    secret: secretOption,
-    from: { value: '<place>', help: 'Where it begins: now (default), beginning, a time.' },
-  },
+  options: { ...readerOptions, secret: secretOption },
   async run(invocation) {
     const [name = '', url = ''] = invocation.positionals
     const given = await secretOf(invocation)
     const secret = await withDatabase(invocation, (db) =>
-      engine.createWebhook(db, {
-        name,
-        url,
-        filter: filterOf(invocation),
-        secret: given,
-        start: invocation.text('from'),
-      }),
+      engine.createWebhook(db, { name, url, secret: given, ...readerSettings(invocation) }),
     )
     invocation.answer({ name, secret }, () => secret)
     return undefined
@@ -58,79 +33,101 @@ once. Without a filter it gets all events.
 }
 
 export const webhookList: Command = {
-  usage: '[<name>]',
-  help: 'Webhooks and how they stand; all about one, by its name.',
-  takes: [0, 1],
+  help: 'By name. All about one: fencepost webhook get <name>.',
   async run(invocation) {
-    const [name] = invocation.positionals
-    const rows = await withDatabase(invocation, (db) => engine.webhooks(db, { name }))
-    if (name === undefined) {
-      invocation.answer(rows, () =>
-        rows.length === 0 ? 'No webhooks.' : table(rows as never, invocation.terminal, COLUMNS),
-      )
-      return undefined
-    }
-    const [row] = rows
-    if (row === undefined) throw new UsageError(`there is no webhook ${name}`)
-    invocation.answer(row, () => record(row as never, invocation.terminal))
+    const rows = await withDatabase(invocation, (db) => engine.webhooks(db))
+    invocation.answer(rows, () =>
+      rows.length === 0 ? 'No webhooks.' : table(rows as never, invocation.terminal, COLUMNS),
+    )
+    return undefined
+  },
+}
+
+export const webhookGet: Command = {
+  usage: '<name>',
+  help: 'Its settings, and how it stands.',
+  takes: [1, 1],
+  async run(invocation) {
+    await show(invocation)
     return undefined
   },
 }
 
 const changeOptions: Readonly<Record<string, OptionSpec>> = {
-  ...settingOptions,
-  ...filterOptions,
+  endpoint: { value: '<url>', help: 'Where messages go.' },
+  'max-attempts': { value: '<n>', help: 'How often a message is tried.' },
+  timeout: { value: '<duration>', help: 'How long one attempt may take.' },
+  'max-running': { value: '<n>', help: 'How many messages are on their way at once.' },
+  'backoff-base': { value: '<duration>', help: 'The wait before the second attempt.' },
+  'backoff-cap': { value: '<duration>', help: 'The longest wait between attempts.' },
+  ...eventFilterOptions,
   'no-filter': { help: 'All events from now on.' },
-  pause: { help: 'Send nothing; events wait in the log.' },
-  resume: { help: 'Go on.' },
-  reason: { value: '<text>', help: 'Why.' },
 }
 
 export const webhookConfigure: Command = {
   usage: '<name>',
-  help: `Changes what is given; the rest stays. --kind, --type and --tenant together make the new filter.
+  help: `Changes what is given; the rest stays. --kinds, --types and --tenant together make the new filter.
 
-  fencepost webhook configure billing --pause --reason 'they are moving'
-  fencepost webhook configure billing --resume --url https://new.example.com/hooks`,
+  fencepost webhook configure billing --endpoint https://new.example.com/hooks --timeout 10s`,
   takes: [1, 1],
   options: changeOptions,
   async run(invocation) {
     const [name = ''] = invocation.positionals
     if (!Object.keys(changeOptions).some((option) => invocation.has(option))) {
-      throw new UsageError('nothing is changed', 'See fencepost webhook configure --help.')
+      throw new UsageError('what should be set?', 'For example --max-attempts 3.')
     }
-    if (invocation.has('pause') && invocation.has('resume')) {
-      throw new UsageError('give --pause or --resume, not both')
-    }
-    const filter = filterOf(invocation)
-    if (invocation.has('no-filter') && filter !== undefined) {
+    const filter = eventFilter(invocation)
+    const isNarrowed = Object.keys(filter).length > 0
+    if (invocation.has('no-filter') && isNarrowed) {
       throw new UsageError('give a filter or --no-filter, not both')
     }
-    const paused = invocation.has('pause') || (invocation.has('resume') ? false : undefined)
     await withDatabase(invocation, (db) =>
       engine.configureWebhook(db, name, {
-        url: invocation.text('url'),
-        filter: invocation.has('no-filter') ? {} : filter,
-        paused,
-        reason: invocation.text('reason'),
+        url: invocation.text('endpoint'),
+        filter: isNarrowed || invocation.has('no-filter') ? filter : undefined,
         max_attempts: invocation.number('max-attempts'),
-        timeout: intervalOf(invocation, 'timeout'),
+        timeout: invocation.text('timeout'),
         max_running: invocation.number('max-running'),
-        backoff_base: intervalOf(invocation, 'backoff-base'),
-        backoff_cap: intervalOf(invocation, 'backoff-cap'),
+        backoff_base: invocation.text('backoff-base'),
+        backoff_cap: invocation.text('backoff-cap'),
       }),
     )
-    invocation.answer({ name }, () => `${name} is configured`)
+    await show(invocation)
     return undefined
   },
 }
+
+/** Lets a webhook send nothing, or go on. */
+function pausing(paused: boolean, help: string, done: string): Command {
+  return {
+    usage: '<name>',
+    help,
+    takes: [1, 1],
+    options: { reason: { value: '<text>', help: 'Why; kept in the event.' } },
+    async run(invocation) {
+      const [name = ''] = invocation.positionals
+      const reason = invocation.text('reason')
+      await withDatabase(invocation, (db) => engine.configureWebhook(db, name, { paused, reason }))
+      invocation.answer({ name, paused }, () => `webhook ${name} ${done}`)
+      return undefined
+    },
+  }
+}
+
+export const webhookPause = pausing(
+  true,
+  'Nothing is sent; events wait in the log, as long as its max-lag allows.',
+  'is paused',
+)
+
+export const webhookResume = pausing(false, 'What has waited is sent.', 'goes on')
 
 export const webhookRotate: Command = {
   usage: '<name>',
   help: 'Makes a new secret and shows it, this once. Messages are signed with the old one, too, for a while.',
   takes: [1, 1],
   options: {
-    'keep-old': { value: '<duration>', help: 'How long the old one signs. Default 1 day.' },
+    'keep-old': { value: '<duration>', help: 'How long the old one signs. Default 1d.' },
     secret: secretOption,
   },
   async run(invocation) {
@@ -138,7 +135,7 @@ export const webhookRotate: Command = {
     const given = await secretOf(invocation)
     const secret = await withDatabase(invocation, (db) =>
       engine.rotateWebhookSecret(db, name, {
-        keep_old: intervalOf(invocation, 'keep-old'),
+        keep_old: invocation.text('keep-old'),
         secret: given,
       }),
     )
@@ -154,21 +151,9 @@ export const webhookDrop: Command = {
   async run(invocation) {
     const [name = ''] = invocation.positionals
     await withDatabase(invocation, (db) => dropExistingWebhook(db, name))
-    invocation.answer({ name, dropped: true }, () => `${name} is removed`)
+    invocation.answer({ name, dropped: true }, () => `webhook ${name} is gone`)
     return undefined
   },
-}
-
-function filterOf(invocation: Invocation): engine.EventFilter | undefined {
-  const kinds = invocation.texts('kind')
-  const types = invocation.texts('type')
-  const tenant = invocation.text('tenant')
-  if (kinds.length === 0 && types.length === 0 && tenant === undefined) return undefined
-  return {
-    ...(kinds.length === 0 ? {} : { kinds }),
-    ...(types.length === 0 ? {} : { types }),
-    ...(tenant === undefined ? {} : { tenant }),
-  }
 }
 
 async function secretOf(invocation: Invocation): Promise<string | undefined> {
@@ -176,7 +161,8 @@ async function secretOf(invocation: Invocation): Promise<string | undefined> {
   return text === '-' ? (await invocation.input()).trim() : text
 }
 
-function intervalOf(invocation: Invocation, option: string): string | undefined {
-  const ms = invocation.milliseconds(option)
-  return ms === undefined ? undefined : interval(ms)
+async function show(invocation: Invocation): Promise<void> {
+  const [name = ''] = invocation.positionals
+  const row = await withDatabase(invocation, (db) => existingWebhook(db, name))
+  invocation.answer(row, () => record({ ...row }, invocation.terminal))
 }

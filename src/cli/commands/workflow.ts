@@ -109,18 +109,22 @@ export const workflowConfigure: Command = {
   usage: '<name>',
   help: `For all its versions. A run that failed is kept until it is retried or cancelled.
 
-  fencepost workflow configure order.fulfil --keep-finished '30 days'`,
+  fencepost workflow configure order.fulfil --keep-finished 30d`,
   takes: [1, 1],
   options: {
     'keep-finished': {
-      value: '<interval>',
-      help: 'How long finished runs are kept. At first 7 days.',
+      value: '<duration>',
+      help: 'How long finished runs are kept. At first 7d.',
     },
   },
   async run(invocation) {
     const [name = ''] = invocation.positionals
+    const keep = invocation.text('keep-finished')
+    if (keep === undefined) {
+      throw new UsageError('what should be set?', 'For example --keep-finished 30d.')
+    }
     const workflow = await withDatabase(invocation, async (db) => {
-      await configureWorkflow(db, name, { keep_finished: invocation.text('keep-finished') })
+      await configureWorkflow(db, name, { keep_finished: keep })
       return getWorkflow(db, name)
     })
     invocation.answer(workflow, () => record({ ...workflow }, invocation.terminal))
