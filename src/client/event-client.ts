@@ -1,9 +1,9 @@
-import { hostname } from 'node:os'
 import type { Database } from '../database/database.ts'
 import * as engine from '../database/engine.ts'
 import { interval, milliseconds } from '../definitions/duration.ts'
 import { callable, checkArgument, checkOptions } from '../options.ts'
 import { follow } from '../outbox/follow.ts'
+import { newReader } from '../outbox/reader.ts'
 import { createLogger } from '../telemetry/logger.ts'
 import { type Camelized, camelized } from './camel.ts'
 import { Consumption, type EventHandler } from './consumption.ts'
@@ -210,11 +210,4 @@ export abstract class EventClient {
       log: logger,
     }
   }
-}
-
-let readers = 0
-
-/** A name that no other reader has. */
-function newReader(): string {
-  return `${hostname()}/${process.pid}/${++readers}`
 }

@@ -33,7 +33,7 @@ export interface PollOptions {
 export interface SubscribeOptions extends PollOptions {
   /**
    * Who reads, as `consumers` shows it. One that comes back under its old name need not wait for its old lease. Default:
-   * host, process and a number, new each time.
+   * host, process and a random word, new each time.
    */
   readonly reader?: string | undefined
   /** How long nobody else may read while a batch is worked on. 1 s to 1 d, default 30 s. */

@@ -1,10 +1,10 @@
-import { hostname } from 'node:os'
 import type { Database } from '../database/database.ts'
 import type { OutboxEvent } from '../database/engine.ts'
 import * as engine from '../database/engine.ts'
 import { interval } from '../definitions/duration.ts'
 import { FencepostError } from '../errors.ts'
 import { Pauses } from '../outbox/pauses.ts'
+import { newReader } from '../outbox/reader.ts'
 import { reasonOf } from '../outbox/reason.ts'
 import { asRefusal } from '../refusal.ts'
 import type { Logger } from '../telemetry/logger.ts'
@@ -41,7 +41,7 @@ const LEASE_SHARE = 0.8
  */
 export class Relay {
   readonly #options: RelayOptions
-  readonly #reader = `${hostname()}/${process.pid}/${Math.random().toString(36).slice(2, 8)}`
+  readonly #reader = newReader()
   readonly #pauses: Pauses
   readonly #report: Report
   readonly #giveUp = new AbortController()

@@ -56,25 +56,39 @@ describe('consumer', () => {
   })
 
   it('is read, and comes again until it is acknowledged', async () => {
-    const { out, err } = await run(['consumer', 'read', name, '--max', '2'])
+    const mine = ['consumer', 'read', name, '--max', '2', '--reader', 'me']
+    const { out, err } = await run(mine)
     const first = lines(out)
     expect(first).toMatchObject([{ job_id: ids[0] }, { job_id: ids[1] }])
     expect(err).toBe(`When they are done: fencepost consumer ack ${name} ${first[1].position}\n`)
-    expect(await read('--max', '2')).toEqual(first)
-    expect(await run(['consumer', 'read', name, '--reader', 'another'])).toMatchObject({
-      out: '',
-      err: 'Nothing new, or another reader has the lease.\n',
-    })
+    expect(lines(await said(mine))).toEqual(first)
     const ack = ['consumer', 'ack', name, first[1].position]
     expect(await said(ack)).toBe(`consumer ${name} has moved on\n`)
     expect(await json(...ack)).toMatchObject({ moved: false })
-    expect(await read('--reader', 'another', '--lease', '1 minute')).toMatchObject([
-      { job_id: ids[2] },
-    ])
+    expect(await read('--lease', '1m')).toMatchObject([{ job_id: ids[2] }])
+  })
+
+  it('is read by one at a time: who is not named is a reader of its own at each call', async () => {
+    const first = await read('--lease', '10s')
+    const { reader } = await json('consumer', 'get', name)
+    expect(reader).toMatch(/^[^@]+@.+\/\d+\/\w+$/)
+    const { code, out, err } = await run(['consumer', 'read', name])
+    expect({ code, out }).toEqual({ code: 0, out: '' })
+    expect(err).toMatch(/^Nothing: \S+@\S+ has the lease until \d{4}-\S+Z, or until it has ack/)
+    expect(err).toContain(reader)
+
+    await moveClock(database.db, '11 seconds')
+    const second = await read()
+    expect(second).toMatchObject(ids.map((id) => ({ job_id: id })))
+    const late = await run(['consumer', 'ack', name, first[2].position])
+    expect(late).toMatchObject({ code: 1, err: expect.stringContaining('JE001') })
+    expect(await said(['consumer', 'ack', name, second[2].position])).toContain('has moved on')
+    const { err: none } = await run(['consumer', 'read', name])
+    expect(none).toBe('Nothing new, or a transaction is reading it.\n')
   })
 
   it('sets events aside, which are read again or given up', async () => {
-    const [first, second] = await read()
+    const [first, second] = await read('--reader', 'me')
     const refused = await run(['consumer', 'park', name, first.position])
     expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('JE003') })
     for (const { position } of [first, second]) {
@@ -87,7 +101,7 @@ describe('consumer', () => {
     expect(await said(['consumer', 'replay', name, String(first.id)])).toBe(
       '1 event will be read again\n',
     )
-    expect(await read()).toMatchObject([{ id: first.id }])
+    expect(await read('--reader', 'me')).toMatchObject([{ id: first.id }])
     expect(await said(['consumer', 'discard', name, '--all'])).toBe('2 events discarded\n')
     expect(await said(['consumer', 'parked', name])).toBe('No parked events.\n')
     for (const args of [[], ['7', '--all'], ['seven']]) {

@@ -1,4 +1,8 @@
+import { userInfo } from 'node:os'
+import type { Queryable } from '../../database/database.ts'
 import { ackEvents, parkEvent, readEvents } from '../../database/engine.ts'
+import { existingConsumer } from '../../outbox/existing-consumer.ts'
+import { newReader } from '../../outbox/reader.ts'
 import type { Command } from '../command.ts'
 import { withDatabase } from '../database.ts'
 import { eventLine } from '../event-lines.ts'
@@ -6,11 +10,15 @@ import { eventLine } from '../event-lines.ts'
 export const consumerRead: Command = {
   usage: '<name>',
   help: `A JSON object a line, or, in a terminal, a line for people. They come again until fencepost consumer ack; until
-then, or until the lease ends, another reader gets nothing.`,
+then, or until the lease ends, another reader gets nothing. Each call is a reader of its own, so that two people never
+acknowledge what the other looks at: to read the same events again at once, give both calls one --reader.`,
   takes: [1, 1],
   options: {
     max: { value: '<n>', help: 'The most events. Default 100.' },
-    reader: { value: '<name>', help: 'Who reads, for the lease. Default cli.' },
+    reader: {
+      value: '<name>',
+      help: 'Who reads, for the lease. Default: user@host and what no other has.',
+    },
     lease: { value: '<duration>', help: 'How long nobody else may read. Default 30s.' },
   },
   async run(invocation) {
@@ -18,14 +26,15 @@ then, or until the lease ends, another reader gets nothing.`,
     const [consumer = ''] = invocation.positionals
     const max = invocation.number('max')
     const lease = invocation.text('lease')
-    const events = await withDatabase(invocation, (db) =>
-      readEvents(db, {
+    const { events, nothing } = await withDatabase(invocation, async (db) => {
+      const events = await readEvents(db, {
         consumer,
-        reader: invocation.text('reader') ?? 'cli',
+        reader: invocation.text('reader') ?? `${user()}@${newReader()}`,
         ...(max === undefined ? {} : { max }),
         ...(lease === undefined ? {} : { lease }),
-      }),
-    )
+      })
+      return { events, nothing: events.length === 0 ? await whyNothing(db, consumer) : '' }
+    })
     const isForPeople = terminal.interactive && !json
     for (const event of events) {
       terminal.write(`${isForPeople ? eventLine(event, terminal) : JSON.stringify(event)}\n`)
@@ -33,11 +42,27 @@ then, or until the lease ends, another reader gets nothing.`,
     const last = events.at(-1)
     terminal.note(
       last === undefined
-        ? 'Nothing new, or another reader has the lease.'
+        ? nothing
         : `When they are done: fencepost consumer ack ${consumer} ${last.position}`,
     )
     return undefined
   },
+}
+
+async function whyNothing(db: Queryable, consumer: string): Promise<string> {
+  const { reader, leased_until } = await existingConsumer(db, consumer)
+  return reader === null || leased_until === null
+    ? 'Nothing new, or a transaction is reading it.'
+    : `Nothing: ${reader} has the lease until ${leased_until.toISOString()}, or until it has acknowledged.`
+}
+
+/** Who calls. Some containers run as a number that has no name. */
+function user(): string {
+  try {
+    return userInfo().username
+  } catch {
+    return `user-${process.getuid?.() ?? 'unknown'}`
+  }
 }
 
 export const consumerAck: Command = {
