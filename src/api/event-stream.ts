@@ -1,6 +1,7 @@
 import type { OutboxEvent } from '../database/engine.ts'
 import type { Look } from '../outbox/follow.ts'
 import type { Logger } from '../telemetry/logger.ts'
+import { within } from '../worker/within.ts'
 
 /** How a stream of events is written. */
 export interface EventStreamOptions {
@@ -42,25 +43,41 @@ export function eventStream(options: EventStreamOptions): ReadableStream<Uint8Ar
   )
 }
 
-/** The parts of the stream. Each names the place behind it, also where nothing is told of what stands there. */
+/**
+ * The parts of the stream. Each names the place behind it, also where nothing is told of what stands there. That it is
+ * alive is said on time, also while a look takes long since the database is away: who listens, and proxies in between,
+ * would take silence for a lost connection.
+ */
 async function* written({
   position,
   looks,
   heartbeat,
   log,
 }: EventStreamOptions): AsyncGenerator<string, void> {
-  yield `retry: ${RETRY}\nid: ${position}\n\n`
-  let toldAt = performance.now()
+  let reached = position
   try {
-    for await (const look of looks) {
-      const isDue = performance.now() - toldAt >= heartbeat
-      if (look.events.length > 0) yield look.events.map(message).join('')
-      else if (isDue) yield `: nothing new\nid: ${look.position}\n\n`
-      else continue
-      toldAt = performance.now()
+    yield `retry: ${RETRY}\nid: ${reached}\n\n`
+    let toldAt = performance.now()
+    let look = looks.next()
+    for (;;) {
+      if (!(await within(look, heartbeat - (performance.now() - toldAt)))) {
+        yield `: alive\nid: ${reached}\n\n`
+        toldAt = performance.now()
+        continue
+      }
+      const { done, value } = await look
+      if (done) return
+      reached = value.position
+      if (value.events.length > 0) {
+        yield value.events.map(message).join('')
+        toldAt = performance.now()
+      }
+      look = looks.next()
     }
   } catch (error) {
     log.error({ err: error }, 'a stream of events ended')
+  } finally {
+    await looks.return()
   }
 }
 

@@ -176,12 +176,12 @@ describe('a server of streams', () => {
   }
 
   it('says that it is alive, and moves the place on over what is for others', async () => {
-    const own = await served({ heartbeat: 0 })
+    const own = await served({ heartbeat: 10 })
     await using client = await EventClient.open(own, '?types=never.seen')
     const begun = client.lastId
     await put(await fresh(), 3)
     await expect.poll(async () => (await client.message())?.id, { interval: 1 }).not.toBe(begun)
-    expect(await client.message()).toMatchObject({ comment: ': nothing new', data: undefined })
+    expect(await client.message()).toMatchObject({ comment: ': alive', data: undefined })
   })
 
   it('ends them when it stops, at once', async () => {
@@ -250,6 +250,34 @@ describe('a server of streams', () => {
     socket.resume()
     await expect.poll(() => received).toBeGreaterThan(100_000_000)
     expect(asking.count).toBeGreaterThan(stalled)
+  })
+
+  it.each([
+    ['refuses connections', true],
+    ['swallows what it is asked', false],
+  ])('says that it is alive while its database %s, and goes on then', async (_, refuses) => {
+    const type = await fresh()
+    await using proxy = await startProxy(api.database.url)
+    await using remote = connect({ url: proxy.url })
+    const heartbeat = 20
+    const own = await served({ db: remote, heartbeat, deadline: 500 })
+    const openedAt = performance.now()
+    await using client = await EventClient.open(own, `?types=${type}`)
+    const jobs = await put(type, 2)
+    expect(jobsOf(await client.events(2))).toEqual(jobs)
+    if (refuses) await proxy.close()
+    else proxy.blackHole = true
+    expect(await own.get('/ready')).toMatchObject({ status: 503 })
+    const later = await put(type, 2)
+    const saidBefore = Math.ceil((1.2 * (performance.now() - openedAt)) / heartbeat)
+    for (let beat = 0; beat < saidBefore + 5; beat++) {
+      expect(await client.message()).toMatchObject({ comment: ': alive', data: undefined })
+    }
+    const port = Number(new URL(proxy.url).port)
+    await using _again = refuses ? await startProxy(api.database.url, port) : undefined
+    proxy.blackHole = false
+    proxy.reset()
+    expect(jobsOf(await client.events(2))).toEqual(later)
   })
 
   it('goes on after its database was lost', async () => {
