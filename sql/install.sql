@@ -166,6 +166,7 @@
 --!include operate/drop_partition.sql
 --!include operate/prune_workers.sql
 --!include operate/maintain.sql
+--!include operate/isolated.sql
 --!include operate/type_settings.sql
 --!include operate/configure_type.sql
 --!include operate/declare_type.sql

@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:c15c890d26a70c9ab4fb3afd2b39c4d4489a0bdf
+--! Hash: sha1:665f7a47cad31bbda6f54ac2de0e0e86c648d2bc
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -921,15 +921,33 @@ insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) 
   (14, 'retire_jobs',       'retire_jobs()',       '0',          false),
   (15, 'prune_minutes',     'prune_minutes()',     '1 hour',     false),
   (16, 'prune_workers',     'prune_workers()',     '1 hour',     false),
-  (17, 'settle_due_runs',   'settle_due_runs(500, ''5 minutes'')', '0', false),
-  (18, 'tick',              'tick()',              '0',          false),
-  (19, 'prune_consumers',   'prune_consumers()',   '1 minute',   false),
-  (20, 'settle_due_rest',   'settle_due_runs(500)', '1 minute',  false),
-  (21, 'retire_runs',       'retire_runs()',       '0',          false),
-  (22, 'serve_webhooks',    'serve_webhooks()',    '0',          false),
+  (17, 'prune_failures',    'prune_failures()',    '1 hour',     false),
+  (18, 'settle_due_runs',   'settle_due_runs(500, ''5 minutes'')', '0', false),
+  (19, 'tick',              'tick()',              '0',          false),
+  (20, 'prune_consumers',   'prune_consumers()',   '1 minute',   false),
+  (21, 'settle_due_rest',   'settle_due_runs(500)', '1 minute',  false),
+  (22, 'retire_runs',       'retire_runs()',       '0',          false),
+  (23, 'serve_webhooks',    'serve_webhooks()',    '0',          false),
   -- last, so that readers wait for nothing but these
-  (23, 'expire_consumers',  'expire_consumers()',  '1 minute',   false),
-  (24, 'prune_ticks',       'prune_ticks()',       '1 minute',   false);
+  (24, 'expire_consumers',  'expire_consumers()',  '1 minute',   false),
+  (25, 'prune_ticks',       'prune_ticks()',       '1 minute',   false);
+
+create table fencepost_private.maintain_failure (
+  step     text not null,
+  item     bigint not null,
+  error    text not null,
+  failures int not null,
+  first_at timestamptz not null,
+  next_at  timestamptz not null,
+  constraint maintain_failure_pkey primary key (step, item)
+) with (fillfactor = 50);
+comment on table fencepost_private.maintain_failure is 'Single jobs and runs that steps of maintain() could not move, since they raise an error; see isolated().';
+comment on column fencepost_private.maintain_failure.step is 'The step.';
+comment on column fencepost_private.maintain_failure.item is 'The job; for steps of runs, the outermost run.';
+comment on column fencepost_private.maintain_failure.error is 'Its last error.';
+comment on column fencepost_private.maintain_failure.failures is 'How often in a row it failed.';
+comment on column fencepost_private.maintain_failure.first_at is 'Since when.';
+comment on column fencepost_private.maintain_failure.next_at is 'When it is tried again: after a second, then two, four … ten minutes.';
 
 create table fencepost_private.partition_fate (
   partition  text primary key,
@@ -3204,27 +3222,51 @@ as $$
 declare
   v_gone   int[] := array(select w.worker_id from worker w where not w.swept and w.status in ('lost', 'stopped'));
   v_quiet  int[] := array(select g from unnest(v_gone) as g where pg_try_advisory_xact_lock(lock_worker(), g));
-  v_taken  record;
   v_found  bigint[];
-  v_count  bigint := 0;
+  v_left   bigint[] := left_alone('reclaim', p_now);
+  v_count  bigint;
 begin
   -- look without locking, lock the runs (those that somebody holds come with the next pass), then lock and look again
   v_found := array(
     select l.id from lease l left join worker w on w.worker_id = l.worker_id
-    where l.worker_id = any (v_gone)
-       or l.deadline <= p_now
-       or greatest(l.started_at, l.seen_at, w.returned_at) < coalesce(w.heartbeat_at, p_now) - 3 * coalesce(w.ttl, interval '30 seconds')
+    where (l.worker_id = any (v_gone)
+           or l.deadline <= p_now
+           or greatest(l.started_at, l.seen_at, w.returned_at) < coalesce(w.heartbeat_at, p_now) - 3 * coalesce(w.ttl, interval '30 seconds'))
+      and not l.id = any (v_left)
     limit p_limit);
   if cardinality(v_found) > 0 then
     v_found := array(select f from unnest(v_found) as f except select b from unnest(busy_jobs(v_found)) as b);
   end if;
+  v_count := isolated('reclaim', 'reclaim_jobs($1, $2)', v_found, p_now);
+
+  if cardinality(v_quiet) > 0 then
+    update worker w set swept = true
+    where w.worker_id = any (v_quiet)
+      and not exists (select from lease l where l.worker_id = any (v_quiet) and l.worker_id = w.worker_id);
+  end if;
+  return v_count;
+end
+$$;
+comment on function fencepost_private.reclaim(int, timestamptz) is 'Takes back leases of gone workers, forgotten leases and overdue attempts, and closes swept workers. Returns how many.';
+
+-- Ends the attempts of those of these leases that are to be taken back; their runs are locked. Returns how many.
+-- Locks: the leases, SKIP LOCKED.
+create function fencepost_private.reclaim_jobs(p_ids bigint[], p_now timestamptz)
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_taken record;
+begin
   with taken as materialized (
     select l.id, l.token, l.deadline <= p_now as is_overdue, l.started_at, l.deadline, w.name, w.worker_id,
-           l.worker_id = any (v_gone) as is_gone
+           w.status in ('lost', 'stopped') as is_gone
     from lease l
     left join worker w on w.worker_id = l.worker_id
-    where l.id = any (v_found)
-      and (l.worker_id = any (v_gone)
+    where l.id = any (p_ids)
+      and (w.status in ('lost', 'stopped')
            or l.deadline <= p_now
            or greatest(l.started_at, l.seen_at, w.returned_at) < coalesce(w.heartbeat_at, p_now) - 3 * coalesce(w.ttl, interval '30 seconds'))
     for update of l skip locked
@@ -3240,21 +3282,14 @@ begin
     into v_taken
   from taken t;
 
-  select count(*) into v_count
-  from fail_jobs(v_taken.ids, v_taken.tokens, v_taken.errors, null, null, null, null, 'lease_expired', p_now);
-  v_count := v_count + (
+  return (
+    select count(*)
+    from fail_jobs(v_taken.ids, v_taken.tokens, v_taken.errors, null, null, null, null, 'lease_expired', p_now)) + (
     select count(*)
     from fail_jobs(v_taken.overdue_ids, v_taken.overdue_tokens, v_taken.overdue_errors, null, null, null, null, 'timed_out', p_now));
-
-  if cardinality(v_quiet) > 0 then
-    update worker w set swept = true
-    where w.worker_id = any (v_quiet)
-      and not exists (select from lease l where l.worker_id = any (v_quiet) and l.worker_id = w.worker_id);
-  end if;
-  return v_count;
 end
 $$;
-comment on function fencepost_private.reclaim(int, timestamptz) is 'Takes back leases of gone workers, forgotten leases and overdue attempts, and closes swept workers. Returns how many.';
+comment on function fencepost_private.reclaim_jobs(bigint[], timestamptz) is 'Ends the attempts of those of these leases that are to be taken back. Returns how many.';
 --! EndIncluded jobs/reclaim.sql
 --! Included jobs/stop_worker.sql
 -- A worker says goodbye. Jobs that it still holds are taken back by the next maintain(), as an expired lease; give
@@ -3807,14 +3842,15 @@ volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_due bigint[] := array(select s.id from suspended s where s.wake_at <= p_now order by s.wake_at limit p_limit);
+  v_left bigint[] := left_alone('resume_due', p_now);
+  v_due  bigint[] := array(select s.id from suspended s where s.wake_at <= p_now and not s.id = any (v_left) order by s.wake_at limit p_limit);
 begin
   if cardinality(v_due) = 0 then
     return 0;
   end if;
   v_due := array(select d from unnest(v_due) as d except select b from unnest(busy_waiting_jobs(v_due)) as b);
   v_due := array(select s.id from suspended s where s.id = any (v_due) and s.wake_at <= p_now order by s.id for update skip locked);
-  return resume_jobs(v_due, null, p_now);
+  return isolated('resume_due', 'resume_jobs($1, null, $2)', v_due, p_now);
 end
 $$;
 comment on function fencepost_private.resume_due(int, timestamptz) is 'Resumes up to p_limit suspended jobs whose time has come. Returns how many.';
@@ -6848,9 +6884,7 @@ declare
   v_gates bigint[];
   v_due   bigint[];
   v_roots bigint[];
-  v_held  bigint[] := '{}'::bigint[];
-  v_count bigint := 0;
-  v       record;
+  v_held  bigint[] := left_alone('settle_due_runs', p_now);
 begin
   for v_try in 1..5 loop
     v_tasks := array(
@@ -6879,18 +6913,40 @@ begin
     v_held := v_held || array(select i from unnest(v_due) as i where not i = any (v_roots));
   end loop;
 
-  -- under the locks, in new statements
+  return isolated('settle_due_runs', 'settle_due_of($1, $2, $3, $4)', v_roots, p_now, v_tasks, v_gates);
+end
+$$;
+comment on function fencepost_private.settle_due_runs(int, interval, timestamptz)
+  is 'Fires timers and lets approvals and signals expire, at most p_limit of each; with p_window only what fell due within it. Returns how many.';
+
+-- The same for these families, which are locked: of these tasks and gates those that are theirs, and still due.
+create function fencepost_private.settle_due_of(p_roots bigint[], p_now timestamptz, p_tasks bigint[], p_gates bigint[])
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set timezone = 'UTC'
+set jit = off
+as $$
+declare
+  v_count bigint := 0;
+  v       record;
+begin
   for v in
     select a.approval_id
     from (
-      select g.approval_id from unnest(v_gates) as g(approval_id)
+      select g.approval_id from unnest(p_gates) as g(approval_id)
       union all
       select a.approval_id
-      from unnest(v_tasks) as i(task_id) cross join lateral (select a.* from approval a where a.task_id = i.task_id offset 0) as a where not a.is_gate
+      from unnest(p_tasks) as i(task_id) cross join lateral (select a.* from approval a where a.task_id = i.task_id offset 0) as a where not a.is_gate
     ) as c
     cross join lateral (select a.* from approval a where a.approval_id = c.approval_id offset 0) as a
     cross join lateral (select r.root_run_id, r.paused_at from run r where r.run_id = a.run_id offset 0) as r
-    where a.status = 'pending' and a.expires_at <= p_now and r.root_run_id = any (v_roots) and r.paused_at is null
+    where a.status = 'pending' and a.expires_at <= p_now and r.root_run_id = any (p_roots) and r.paused_at is null
     order by a.approval_id
   loop
     -- one that expired may have ended the task of the next
@@ -6902,16 +6958,15 @@ begin
                        case when t.kind = 'timer' then to_jsonb(t.due_at) end,
                        case when t.kind <> 'timer' then 'it was waited for in vain' end)::task_end order by t.task_id) as ends, count(*) as n
     into v
-  from unnest(v_tasks) as i(task_id)
+  from unnest(p_tasks) as i(task_id)
   cross join lateral (select t.* from task t where t.task_id = i.task_id offset 0) as t
   cross join lateral (select r.root_run_id, r.paused_at from run r where r.run_id = t.run_id offset 0) as r
-  where t.due_at <= p_now and t.status = 'waiting' and t.kind in ('timer', 'signal') and r.root_run_id = any (v_roots) and r.paused_at is null;
+  where t.due_at <= p_now and t.status = 'waiting' and t.kind in ('timer', 'signal') and r.root_run_id = any (p_roots) and r.paused_at is null;
   perform advance(v.ends, null, null, p_now);
   return v_count + v.n;
 end
 $$;
-comment on function fencepost_private.settle_due_runs(int, interval, timestamptz)
-  is 'Fires timers and lets approvals and signals expire, at most p_limit of each; with p_window only what fell due within it. Returns how many.';
+comment on function fencepost_private.settle_due_of(bigint[], timestamptz, bigint[], bigint[]) is 'Fires and expires those of these tasks and gates that are due and of these families. Returns how many.';
 --! EndIncluded workflows/settle_due.sql
 --! Included workflows/retire_runs.sql
 -- Removes runs that have ended, by families: an outermost run with its child runs, their tasks, approvals, signals and
@@ -6945,6 +7000,7 @@ declare
   v_step   maintain_step;
   v_last   bigint;
   v_looked bigint;
+  v_left   bigint[] := left_alone('retire_runs', v_now);
   v_due    bigint[];
   v_roots  bigint[];
 begin
@@ -6958,7 +7014,7 @@ begin
   )
   select max(w.run_id), count(*) filter (where w.is_old),
          coalesce(array_agg(w.run_id order by w.run_id) filter (
-           where w.root_run_id = w.run_id and w.status in ('completed', 'cancelled', 'compensated')
+           where w.root_run_id = w.run_id and w.status in ('completed', 'cancelled', 'compensated') and not w.run_id = any (v_left)
              and w.finished_at <= v_now - (select k.keep_finished from workflow k where k.workflow_id = w.workflow_id)), '{}')
     into v_last, v_looked, v_due
   from walked w;
@@ -6971,7 +7027,7 @@ begin
   update maintain_step m
   set position = case when v_looked = p_limit then v_last else 0 end, last_at = v_now
   where m.step = 'retire_runs';
-  return case when cardinality(v_roots) > 0 then retire_families(v_roots, v_now) else 0 end;
+  return isolated('retire_runs', 'retire_families($1, $2)', v_roots, v_now);
 end
 $$;
 comment on function fencepost_private.retire_runs(int, int) is 'A step of maintain(): removes finished runs whose keep_finished has passed, with all that is theirs. Returns how many.';
@@ -10961,6 +11017,83 @@ end
 $$;
 comment on function fencepost_private.check_read_committed(text) is 'Raises JE003 outside READ COMMITTED.';
 --! EndIncluded operate/maintain.sql
+--! Included operate/isolated.sql
+-- One job or run that cannot be moved does not stop a step of maintain(): the step does it all in one go, and looks for
+-- who is at fault only when that fails.
+
+-- Does a call for all of these items. When that raises, each half of them is tried by itself, and its halves, so that all
+-- is done but for those that raise alone: they are noted in maintain_failure, and left alone until next_at.
+-- Of n items, one that raises costs some 2 log n calls, once in its while.
+--
+-- p_call is a call of a private function that returns how much it did, with $1 for the items, $2 for the time, and
+-- what else it needs as $3 and $4. The caller has locked the runs. Returns the sum.
+-- Errors: those that are no item's fault: locks that were not to be had, lack of memory or room, a server that stops.
+create function fencepost_private.isolated(
+  p_step text, p_call text, p_items bigint[], p_now timestamptz, p_one bigint[] default null, p_other bigint[] default null)
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_half int := cardinality(p_items) / 2;
+  v_done bigint;
+begin
+  if cardinality(p_items) = 0 then
+    return 0;
+  end if;
+  begin
+    execute 'select fencepost_private.' || p_call into v_done using p_items, p_now, p_one, p_other;
+    if exists (select from maintain_failure f where f.step = p_step) then
+      delete from maintain_failure f where f.step = p_step and f.item = any (p_items);
+    end if;
+    return v_done;
+  exception
+    when lock_not_available or transaction_rollback or insufficient_resources or operator_intervention then
+      raise;
+    when others then
+      if v_half = 0 then
+        insert into maintain_failure as f (step, item, error, failures, first_at, next_at)
+        values (p_step, p_items[1], format('%s: %s', sqlstate, sqlerrm), 1, p_now, p_now + interval '1 second')
+        on conflict on constraint maintain_failure_pkey do update
+        set error = excluded.error, failures = f.failures + 1, next_at = p_now + least(interval '1 second' * power(2, least(f.failures, 20)), interval '10 minutes');
+        return 0;
+      end if;
+  end;
+  return isolated(p_step, p_call, p_items[:v_half], p_now, p_one, p_other) + isolated(p_step, p_call, p_items[v_half + 1:], p_now, p_one, p_other);
+end
+$$;
+comment on function fencepost_private.isolated(text, text, bigint[], timestamptz, bigint[], bigint[]) is
+  'Does a call for these items, all at once if it can be, and without those that raise if not. Returns how much was done.';
+
+-- The items that a step leaves alone for now, since they raised.
+create function fencepost_private.left_alone(p_step text, p_now timestamptz)
+returns bigint[]
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+  select array(select f.item from maintain_failure f where f.step = p_step and f.next_at > p_now)
+$$;
+comment on function fencepost_private.left_alone(text, timestamptz) is 'The items that a step of maintain() leaves alone for now, since they raised.';
+
+-- Forgets what was not tried again for an hour: it is no longer due. Returns how many.
+create function fencepost_private.prune_failures()
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_pruned bigint;
+begin
+  delete from maintain_failure f where f.next_at < fencepost_private.now() - interval '1 hour';
+  get diagnostics v_pruned = row_count;
+  return v_pruned;
+end
+$$;
+comment on function fencepost_private.prune_failures() is 'A step of maintain(): forgets failures of what is no longer due. Returns how many.';
+--! EndIncluded operate/isolated.sql
 --! Included operate/type_settings.sql
 -- What declare_type and configure_type share. A setting has the operator's value if he set one (job_type.overridden),
 -- else the one that code declared (type_declaration), else the default of its column.
@@ -12513,6 +12646,10 @@ begin
          case when m.error like '55P03%' then 'It waits for a lock of 20 ms on a whole table: some transaction holds it open all the time. See the findings on sessions.'
               else 'Mend what the error says; the step goes on by itself.' end, 'maintain_failing'
   from maintain_step m where m.failures >= 3
+  union all
+  select 'warning', format('the step %s of maintain() failed %s times in a row for %s %s: %s', f.step, f.failures, case when f.step like '%\_runs' then 'run' else 'job' end, f.item, f.error),
+         'It stays as it is, and all others go on.', 'Mend what the error says; it is tried again each ten minutes at the latest.', 'maintain_failing'
+  from (select i.* from maintain_failure i where i.failures >= 3 order by i.first_at, i.item limit 10) as f
   union all
   select 'warning', 'delayed jobs are due and not promoted: the first since ' || d.available_at, 'They start late.', 'Let maintain() run each second.', 'unpromoted'
   from (select i.available_at from delayed i order by i.available_at limit 1) as d where d.available_at < p_now - interval '1 minute';

@@ -52,27 +52,51 @@ as $$
 declare
   v_gone   int[] := array(select w.worker_id from worker w where not w.swept and w.status in ('lost', 'stopped'));
   v_quiet  int[] := array(select g from unnest(v_gone) as g where pg_try_advisory_xact_lock(lock_worker(), g));
-  v_taken  record;
   v_found  bigint[];
-  v_count  bigint := 0;
+  v_left   bigint[] := left_alone('reclaim', p_now);
+  v_count  bigint;
 begin
   -- look without locking, lock the runs (those that somebody holds come with the next pass), then lock and look again
   v_found := array(
     select l.id from lease l left join worker w on w.worker_id = l.worker_id
-    where l.worker_id = any (v_gone)
-       or l.deadline <= p_now
-       or greatest(l.started_at, l.seen_at, w.returned_at) < coalesce(w.heartbeat_at, p_now) - 3 * coalesce(w.ttl, interval '30 seconds')
+    where (l.worker_id = any (v_gone)
+           or l.deadline <= p_now
+           or greatest(l.started_at, l.seen_at, w.returned_at) < coalesce(w.heartbeat_at, p_now) - 3 * coalesce(w.ttl, interval '30 seconds'))
+      and not l.id = any (v_left)
     limit p_limit);
   if cardinality(v_found) > 0 then
     v_found := array(select f from unnest(v_found) as f except select b from unnest(busy_jobs(v_found)) as b);
   end if;
+  v_count := isolated('reclaim', 'reclaim_jobs($1, $2)', v_found, p_now);
+
+  if cardinality(v_quiet) > 0 then
+    update worker w set swept = true
+    where w.worker_id = any (v_quiet)
+      and not exists (select from lease l where l.worker_id = any (v_quiet) and l.worker_id = w.worker_id);
+  end if;
+  return v_count;
+end
+$$;
+comment on function fencepost_private.reclaim(int, timestamptz) is 'Takes back leases of gone workers, forgotten leases and overdue attempts, and closes swept workers. Returns how many.';
+
+-- Ends the attempts of those of these leases that are to be taken back; their runs are locked. Returns how many.
+-- Locks: the leases, SKIP LOCKED.
+create function fencepost_private.reclaim_jobs(p_ids bigint[], p_now timestamptz)
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_taken record;
+begin
   with taken as materialized (
     select l.id, l.token, l.deadline <= p_now as is_overdue, l.started_at, l.deadline, w.name, w.worker_id,
-           l.worker_id = any (v_gone) as is_gone
+           w.status in ('lost', 'stopped') as is_gone
     from lease l
     left join worker w on w.worker_id = l.worker_id
-    where l.id = any (v_found)
-      and (l.worker_id = any (v_gone)
+    where l.id = any (p_ids)
+      and (w.status in ('lost', 'stopped')
            or l.deadline <= p_now
            or greatest(l.started_at, l.seen_at, w.returned_at) < coalesce(w.heartbeat_at, p_now) - 3 * coalesce(w.ttl, interval '30 seconds'))
     for update of l skip locked
@@ -88,18 +112,11 @@ begin
     into v_taken
   from taken t;
 
-  select count(*) into v_count
-  from fail_jobs(v_taken.ids, v_taken.tokens, v_taken.errors, null, null, null, null, 'lease_expired', p_now);
-  v_count := v_count + (
+  return (
+    select count(*)
+    from fail_jobs(v_taken.ids, v_taken.tokens, v_taken.errors, null, null, null, null, 'lease_expired', p_now)) + (
     select count(*)
     from fail_jobs(v_taken.overdue_ids, v_taken.overdue_tokens, v_taken.overdue_errors, null, null, null, null, 'timed_out', p_now));
-
-  if cardinality(v_quiet) > 0 then
-    update worker w set swept = true
-    where w.worker_id = any (v_quiet)
-      and not exists (select from lease l where l.worker_id = any (v_quiet) and l.worker_id = w.worker_id);
-  end if;
-  return v_count;
 end
 $$;
-comment on function fencepost_private.reclaim(int, timestamptz) is 'Takes back leases of gone workers, forgotten leases and overdue attempts, and closes swept workers. Returns how many.';
+comment on function fencepost_private.reclaim_jobs(bigint[], timestamptz) is 'Ends the attempts of those of these leases that are to be taken back. Returns how many.';

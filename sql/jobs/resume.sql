@@ -81,14 +81,15 @@ volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_due bigint[] := array(select s.id from suspended s where s.wake_at <= p_now order by s.wake_at limit p_limit);
+  v_left bigint[] := left_alone('resume_due', p_now);
+  v_due  bigint[] := array(select s.id from suspended s where s.wake_at <= p_now and not s.id = any (v_left) order by s.wake_at limit p_limit);
 begin
   if cardinality(v_due) = 0 then
     return 0;
   end if;
   v_due := array(select d from unnest(v_due) as d except select b from unnest(busy_waiting_jobs(v_due)) as b);
   v_due := array(select s.id from suspended s where s.id = any (v_due) and s.wake_at <= p_now order by s.id for update skip locked);
-  return resume_jobs(v_due, null, p_now);
+  return isolated('resume_due', 'resume_jobs($1, null, $2)', v_due, p_now);
 end
 $$;
 comment on function fencepost_private.resume_due(int, timestamptz) is 'Resumes up to p_limit suspended jobs whose time has come. Returns how many.';

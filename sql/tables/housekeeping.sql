@@ -40,15 +40,33 @@ insert into fencepost_private.maintain_step (ordinal, step, call, every, alone) 
   (14, 'retire_jobs',       'retire_jobs()',       '0',          false),
   (15, 'prune_minutes',     'prune_minutes()',     '1 hour',     false),
   (16, 'prune_workers',     'prune_workers()',     '1 hour',     false),
-  (17, 'settle_due_runs',   'settle_due_runs(500, ''5 minutes'')', '0', false),
-  (18, 'tick',              'tick()',              '0',          false),
-  (19, 'prune_consumers',   'prune_consumers()',   '1 minute',   false),
-  (20, 'settle_due_rest',   'settle_due_runs(500)', '1 minute',  false),
-  (21, 'retire_runs',       'retire_runs()',       '0',          false),
-  (22, 'serve_webhooks',    'serve_webhooks()',    '0',          false),
+  (17, 'prune_failures',    'prune_failures()',    '1 hour',     false),
+  (18, 'settle_due_runs',   'settle_due_runs(500, ''5 minutes'')', '0', false),
+  (19, 'tick',              'tick()',              '0',          false),
+  (20, 'prune_consumers',   'prune_consumers()',   '1 minute',   false),
+  (21, 'settle_due_rest',   'settle_due_runs(500)', '1 minute',  false),
+  (22, 'retire_runs',       'retire_runs()',       '0',          false),
+  (23, 'serve_webhooks',    'serve_webhooks()',    '0',          false),
   -- last, so that readers wait for nothing but these
-  (23, 'expire_consumers',  'expire_consumers()',  '1 minute',   false),
-  (24, 'prune_ticks',       'prune_ticks()',       '1 minute',   false);
+  (24, 'expire_consumers',  'expire_consumers()',  '1 minute',   false),
+  (25, 'prune_ticks',       'prune_ticks()',       '1 minute',   false);
+
+create table fencepost_private.maintain_failure (
+  step     text not null,
+  item     bigint not null,
+  error    text not null,
+  failures int not null,
+  first_at timestamptz not null,
+  next_at  timestamptz not null,
+  constraint maintain_failure_pkey primary key (step, item)
+) with (fillfactor = 50);
+comment on table fencepost_private.maintain_failure is 'Single jobs and runs that steps of maintain() could not move, since they raise an error; see isolated().';
+comment on column fencepost_private.maintain_failure.step is 'The step.';
+comment on column fencepost_private.maintain_failure.item is 'The job; for steps of runs, the outermost run.';
+comment on column fencepost_private.maintain_failure.error is 'Its last error.';
+comment on column fencepost_private.maintain_failure.failures is 'How often in a row it failed.';
+comment on column fencepost_private.maintain_failure.first_at is 'Since when.';
+comment on column fencepost_private.maintain_failure.next_at is 'When it is tried again: after a second, then two, four … ten minutes.';
 
 create table fencepost_private.partition_fate (
   partition  text primary key,

@@ -29,6 +29,7 @@ declare
   v_step   maintain_step;
   v_last   bigint;
   v_looked bigint;
+  v_left   bigint[] := left_alone('retire_runs', v_now);
   v_due    bigint[];
   v_roots  bigint[];
 begin
@@ -42,7 +43,7 @@ begin
   )
   select max(w.run_id), count(*) filter (where w.is_old),
          coalesce(array_agg(w.run_id order by w.run_id) filter (
-           where w.root_run_id = w.run_id and w.status in ('completed', 'cancelled', 'compensated')
+           where w.root_run_id = w.run_id and w.status in ('completed', 'cancelled', 'compensated') and not w.run_id = any (v_left)
              and w.finished_at <= v_now - (select k.keep_finished from workflow k where k.workflow_id = w.workflow_id)), '{}')
     into v_last, v_looked, v_due
   from walked w;
@@ -55,7 +56,7 @@ begin
   update maintain_step m
   set position = case when v_looked = p_limit then v_last else 0 end, last_at = v_now
   where m.step = 'retire_runs';
-  return case when cardinality(v_roots) > 0 then retire_families(v_roots, v_now) else 0 end;
+  return isolated('retire_runs', 'retire_families($1, $2)', v_roots, v_now);
 end
 $$;
 comment on function fencepost_private.retire_runs(int, int) is 'A step of maintain(): removes finished runs whose keep_finished has passed, with all that is theirs. Returns how many.';

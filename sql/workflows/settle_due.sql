@@ -21,9 +21,7 @@ declare
   v_gates bigint[];
   v_due   bigint[];
   v_roots bigint[];
-  v_held  bigint[] := '{}'::bigint[];
-  v_count bigint := 0;
-  v       record;
+  v_held  bigint[] := left_alone('settle_due_runs', p_now);
 begin
   for v_try in 1..5 loop
     v_tasks := array(
@@ -52,18 +50,40 @@ begin
     v_held := v_held || array(select i from unnest(v_due) as i where not i = any (v_roots));
   end loop;
 
-  -- under the locks, in new statements
+  return isolated('settle_due_runs', 'settle_due_of($1, $2, $3, $4)', v_roots, p_now, v_tasks, v_gates);
+end
+$$;
+comment on function fencepost_private.settle_due_runs(int, interval, timestamptz)
+  is 'Fires timers and lets approvals and signals expire, at most p_limit of each; with p_window only what fell due within it. Returns how many.';
+
+-- The same for these families, which are locked: of these tasks and gates those that are theirs, and still due.
+create function fencepost_private.settle_due_of(p_roots bigint[], p_now timestamptz, p_tasks bigint[], p_gates bigint[])
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set timezone = 'UTC'
+set jit = off
+as $$
+declare
+  v_count bigint := 0;
+  v       record;
+begin
   for v in
     select a.approval_id
     from (
-      select g.approval_id from unnest(v_gates) as g(approval_id)
+      select g.approval_id from unnest(p_gates) as g(approval_id)
       union all
       select a.approval_id
-      from unnest(v_tasks) as i(task_id) cross join lateral (select a.* from approval a where a.task_id = i.task_id offset 0) as a where not a.is_gate
+      from unnest(p_tasks) as i(task_id) cross join lateral (select a.* from approval a where a.task_id = i.task_id offset 0) as a where not a.is_gate
     ) as c
     cross join lateral (select a.* from approval a where a.approval_id = c.approval_id offset 0) as a
     cross join lateral (select r.root_run_id, r.paused_at from run r where r.run_id = a.run_id offset 0) as r
-    where a.status = 'pending' and a.expires_at <= p_now and r.root_run_id = any (v_roots) and r.paused_at is null
+    where a.status = 'pending' and a.expires_at <= p_now and r.root_run_id = any (p_roots) and r.paused_at is null
     order by a.approval_id
   loop
     -- one that expired may have ended the task of the next
@@ -75,13 +95,12 @@ begin
                        case when t.kind = 'timer' then to_jsonb(t.due_at) end,
                        case when t.kind <> 'timer' then 'it was waited for in vain' end)::task_end order by t.task_id) as ends, count(*) as n
     into v
-  from unnest(v_tasks) as i(task_id)
+  from unnest(p_tasks) as i(task_id)
   cross join lateral (select t.* from task t where t.task_id = i.task_id offset 0) as t
   cross join lateral (select r.root_run_id, r.paused_at from run r where r.run_id = t.run_id offset 0) as r
-  where t.due_at <= p_now and t.status = 'waiting' and t.kind in ('timer', 'signal') and r.root_run_id = any (v_roots) and r.paused_at is null;
+  where t.due_at <= p_now and t.status = 'waiting' and t.kind in ('timer', 'signal') and r.root_run_id = any (p_roots) and r.paused_at is null;
   perform advance(v.ends, null, null, p_now);
   return v_count + v.n;
 end
 $$;
-comment on function fencepost_private.settle_due_runs(int, interval, timestamptz)
-  is 'Fires timers and lets approvals and signals expire, at most p_limit of each; with p_window only what fell due within it. Returns how many.';
+comment on function fencepost_private.settle_due_of(bigint[], timestamptz, bigint[], bigint[]) is 'Fires and expires those of these tasks and gates that are due and of these families. Returns how many.';
