@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:665f7a47cad31bbda6f54ac2de0e0e86c648d2bc
+--! Hash: sha1:512b2390ec7214066aa0d2222f527a57d2f53a37
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -8048,7 +8048,8 @@ as $$
 $$;
 comment on function fencepost_private.position_at(timestamptz) is 'The place of the last tick at or before a time; the beginning when there is none.';
 
--- A place by what people write: beginning, now, a time, or a position; that may be of another log. Errors: JE003.
+-- A place by what people write: beginning, now, a time, or a position; that may be of another log. A time that is to come
+-- has no place yet; one within the next minute is taken for now, since clocks differ. Errors: JE003.
 create function fencepost_private.found_position(p_text text)
 returns fencepost_private.log_position
 language plpgsql
@@ -8068,13 +8069,17 @@ begin
       v_at := p_text::timestamptz;
     exception
       when datetime_field_overflow or invalid_datetime_format or invalid_parameter_value then
-        perform raise_error('JE003', 'that is not a time', format('received %s', quote_literal(left(p_text, 100))), 'Write it like 2030-01-31T12:00:00Z.');
+        perform raise_error('JE003', 'that is not a time', format('received %s', quote_literal(left(p_text, 100))), 'Write it like 2020-01-31T12:00:00Z.');
     end;
+    if v_at > fencepost_private.now() + interval '1 minute' then
+      perform raise_error('JE003', 'that time has not come yet', format('received %s; it is %s', quote_literal(left(p_text, 100)), fencepost_private.now()),
+        'Give now, or a time that is past.');
+    end if;
     return position_at(v_at);
   end if;
   if p_text is null or p_text !~ '^\d+\.\d' then
     perform raise_error('JE003', 'that is not a place in the event log', format('received %s', coalesce(quote_literal(left(p_text, 100)), 'null')),
-      'Give beginning, now, a time such as 2030-01-31T12:00:00Z, or a position as read_events() and list_events() give it.');
+      'Give beginning, now, a time such as 2020-01-31T12:00:00Z, or a position as read_events() and list_events() give it.');
   end if;
   return (parse_position(p_text)).place;
 end
@@ -8457,7 +8462,7 @@ comment on function fencepost_private.unread_count(fencepost_private.log_positio
 --   kinds    ["job.completed", "run.*"]     exact, or all that begin so
 --   types    ["email.send"]                 of jobs of these types only, so not of runs, workers and operators
 --   tenant   "acme"
--- `start` is where it begins: now, beginning (of what is kept), a time, or a position.
+-- `start` is where it begins: now, beginning (of what is kept), a time that is past, or a position.
 -- The log is kept for it as long as its oldest unread event is younger than `max_lag`; null is no limit. One that falls
 -- farther behind is marked (event consumer.expired), and reads again after seek_consumer().
 --
@@ -8867,7 +8872,7 @@ $$;
 comment on function fencepost_private.leased_state(fencepost_private.consumer, bigint) is 'Where a consumer stands, locked, for whoever holds its lease. Raises JE001, JE002, JE003.';
 --! EndIncluded outbox/ack_events.sql
 --! Included outbox/seek_consumer.sql
--- Moves a consumer: to beginning (of what is kept), now, a time such as 2030-01-31T12:00:00Z, or a position. Whoever
+-- Moves a consumer: to beginning (of what is kept), now, a past time such as 2020-01-31T12:00:00Z, or a position. Whoever
 -- reads it loses the lease. One that had expired reads again. Returns the new position.
 --
 -- A time means: all that was committed before it is passed, up to about a second, or five thousand events, before.

@@ -4,7 +4,7 @@
 --   kinds    ["job.completed", "run.*"]     exact, or all that begin so
 --   types    ["email.send"]                 of jobs of these types only, so not of runs, workers and operators
 --   tenant   "acme"
--- `start` is where it begins: now, beginning (of what is kept), a time, or a position.
+-- `start` is where it begins: now, beginning (of what is kept), a time that is past, or a position.
 -- The log is kept for it as long as its oldest unread event is younger than `max_lag`; null is no limit. One that falls
 -- farther behind is marked (event consumer.expired), and reads again after seek_consumer().
 --

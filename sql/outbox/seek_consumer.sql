@@ -1,4 +1,4 @@
--- Moves a consumer: to beginning (of what is kept), now, a time such as 2030-01-31T12:00:00Z, or a position. Whoever
+-- Moves a consumer: to beginning (of what is kept), now, a past time such as 2020-01-31T12:00:00Z, or a position. Whoever
 -- reads it loses the lease. One that had expired reads again. Returns the new position.
 --
 -- A time means: all that was committed before it is passed, up to about a second, or five thousand events, before.

@@ -63,7 +63,8 @@ as $$
 $$;
 comment on function fencepost_private.position_at(timestamptz) is 'The place of the last tick at or before a time; the beginning when there is none.';
 
--- A place by what people write: beginning, now, a time, or a position; that may be of another log. Errors: JE003.
+-- A place by what people write: beginning, now, a time, or a position; that may be of another log. A time that is to come
+-- has no place yet; one within the next minute is taken for now, since clocks differ. Errors: JE003.
 create function fencepost_private.found_position(p_text text)
 returns fencepost_private.log_position
 language plpgsql
@@ -83,13 +84,17 @@ begin
       v_at := p_text::timestamptz;
     exception
       when datetime_field_overflow or invalid_datetime_format or invalid_parameter_value then
-        perform raise_error('JE003', 'that is not a time', format('received %s', quote_literal(left(p_text, 100))), 'Write it like 2030-01-31T12:00:00Z.');
+        perform raise_error('JE003', 'that is not a time', format('received %s', quote_literal(left(p_text, 100))), 'Write it like 2020-01-31T12:00:00Z.');
     end;
+    if v_at > fencepost_private.now() + interval '1 minute' then
+      perform raise_error('JE003', 'that time has not come yet', format('received %s; it is %s', quote_literal(left(p_text, 100)), fencepost_private.now()),
+        'Give now, or a time that is past.');
+    end if;
     return position_at(v_at);
   end if;
   if p_text is null or p_text !~ '^\d+\.\d' then
     perform raise_error('JE003', 'that is not a place in the event log', format('received %s', coalesce(quote_literal(left(p_text, 100)), 'null')),
-      'Give beginning, now, a time such as 2030-01-31T12:00:00Z, or a position as read_events() and list_events() give it.');
+      'Give beginning, now, a time such as 2020-01-31T12:00:00Z, or a position as read_events() and list_events() give it.');
   end if;
   return (parse_position(p_text)).place;
 end

@@ -16,7 +16,7 @@ ${lines.join('\n')}
 
   fencepost <command> --help says more of one. The database is --url, else DATABASE_URL, else that of
   a running fencepost dev. --json writes JSON. Exit codes: 0 done, 1 failed or refused, 2 wrong usage.
-  A <duration> is 500ms, 30s, 1h 30m or 7d, a <time> 2030-01-31T12:00:00Z. Lists, as <kind,…>, have commas.
+  A <duration> is 500ms, 30s, 1h 30m or 7d, a <time> 2020-01-31T12:00:00Z. Lists, as <kind,…>, have commas.
 `
 }
 

@@ -38,6 +38,14 @@ describe('a consumer', () => {
       code(409, 'JE004'),
     )
     expect(await api.send('PUT', path, { filter: { kind: 'x' } })).toMatchObject(code(400, 'JE003'))
+    expect(await api.send('PUT', '/consumers/early', { start: '2999-01-01' })).toMatchObject({
+      status: 400,
+      body: {
+        code: 'JE003',
+        title: expect.any(String),
+        detail: expect.stringContaining('has not come yet'),
+      },
+    })
     expect(await api.send('PUT', '/consumers/-bad')).toMatchObject(code(400, 'JE003'))
     expect(await api.get(path)).toMatchObject({ status: 200, body: again.body })
     const { items } = (await api.get('/consumers')).body
@@ -103,6 +111,7 @@ describe('reading', () => {
       ['read', { reader: 'r', lease: 'soon' }],
       ['ack', { position: 'here' }],
       ['seek', { to: 'yesterday' }],
+      ['seek', { to: '2999-01-01T00:00:00Z' }],
       ['seek', {}],
       ['park', { position: '1.0', reason: '' }],
       ['parked/replay', {}],

@@ -52,6 +52,8 @@ describe('a webhook', () => {
     expect(await api.post('/webhooks', { name: 'x', url: 'nowhere' })).toMatchObject(
       code(400, 'JE003'),
     )
+    const early = { name: 'x', url: URL, start: '2999-01-01' }
+    expect(await api.post('/webhooks', early)).toMatchObject(code(400, 'JE003'))
     expect(await api.send('PATCH', '/webhooks/here', { max_running: 0 })).toMatchObject(
       code(400, 'JE003'),
     )

@@ -55,6 +55,22 @@ describe('consumer', () => {
     }
   })
 
+  it('begins nowhere that is still to come', async () => {
+    for (const args of [
+      ['consumer', 'create', 'early', '--start', '2999-01-01'],
+      ['consumer', 'seek', name, '2999-01-01'],
+      ['webhook', 'create', 'early', 'https://example.com', '--start', '2999-01-01'],
+      ['events', '--after', '2999-01-01'],
+    ]) {
+      const { code, err } = await run(args)
+      expect({ code, err }).toEqual({
+        code: 1,
+        err: expect.stringMatching(/^error JE003: that time has not come yet\n {2}received '2999/),
+      })
+    }
+    expect(await run(['consumer', 'get', 'early'])).toMatchObject({ code: 1 })
+  })
+
   it('is read, and comes again until it is acknowledged', async () => {
     const mine = ['consumer', 'read', name, '--max', '2', '--reader', 'me']
     const { out, err } = await run(mine)

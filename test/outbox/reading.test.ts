@@ -53,6 +53,8 @@ describe('a consumer', () => {
     expect(await drainEvents(db(), await consumer({ types: [type] }, 'beginning'))).toHaveLength(5)
     const late = await consumer({ types: [type] }, then.toISOString())
     expect(await drainEvents(db(), late)).toHaveLength(3)
+    const fastClock = new Date(then.getTime() + 50_000)
+    await consumer({ types: [type] }, fastClock.toISOString()) // as good as now
   })
 
   it('gets the same events again until they are acknowledged', async () => {
@@ -227,6 +229,9 @@ describe('bad input is refused with what was received and what would be right', 
     ],
     ['a start that is none', 'JE003', `fencepost.create_consumer($1, '{}', 'yesterday')`, 'a'],
     ['a time that is none', 'JE003', `fencepost.create_consumer($1, '{}', '2030-13-45')`, 'a'],
+    ['a time to come', 'JE003', `fencepost.create_consumer($1, '{}', '2999-01-01')`, 'a'],
+    ['moving to a time to come', 'JE003', `fencepost.seek_consumer('known', '2999-01-01')`],
+    ['listing from a time to come', 'JE003', `fencepost.list_events('2999-01-01')`],
     ['no lag at all', 'JE003', `fencepost.create_consumer($1, max_lag => '0')`, 'a'],
     ['reading nobody', 'JE002', 'fencepost.read_events($1)', 'nobody'],
     ['reading nothing', 'JE003', `fencepost.read_events('known', 0)`],
