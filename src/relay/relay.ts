@@ -118,6 +118,7 @@ export class Relay {
       this.#report.idle()
       return false
     }
+    this.#report.begun()
     // without the lease another reader publishes what comes next: nothing of ours may follow that
     const left = Math.max(Math.floor(lease * LEASE_SHARE - (performance.now() - readAt)), 0)
     const signal = AbortSignal.any([this.#giveUp.signal, AbortSignal.timeout(left)])

@@ -40,6 +40,11 @@ export class Report {
     return this.#health
   }
 
+  /** A batch was read. */
+  begun(): void {
+    if (this.#health.state !== 'retrying') this.#become({ state: 'carrying' })
+  }
+
   /** A batch is acknowledged. */
   carried(published: number, refused: readonly Refused[]): void {
     for (const { event, reason } of refused) {

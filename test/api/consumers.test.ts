@@ -95,9 +95,9 @@ describe('reading', () => {
 
   it('refuses a reader whose lease went to another', async () => {
     const { at, read, ids } = await fresh(2)
-    const slow = (await at('read', { reader: 'slow', lease: '1 second', max: 1 })).body
+    const slow = (await at('read', { reader: 'slow', lease: '1 minute', max: 1 })).body
     expect(slow.items).toHaveLength(1)
-    await moveClock(db(), '2 seconds')
+    await moveClock(db(), '2 minutes')
     expect(jobsOf((await read('quick')).items)).toEqual(ids)
     expect(await at('ack', { position: slow.position })).toMatchObject(code(409, 'JE001'))
     await restoreClock(db())

@@ -73,10 +73,10 @@ describe('fencepost work', () => {
     })
     const statusOfOrphan = async () =>
       (await workers(database.db)).find(({ name }) => name === 'orphan')?.status
-    await expect.poll(statusOfOrphan, { timeout: 10_000 }).toBe('active')
+    await expect.poll(statusOfOrphan).toBe('active')
     parent.kill('SIGKILL')
     await once(parent, 'exit')
-    await expect.poll(statusOfOrphan, { timeout: 10_000 }).toBe('stopped')
+    await expect.poll(statusOfOrphan).toBe('stopped')
   })
 
   it.each([

@@ -69,10 +69,10 @@ describe('subscribe', () => {
   it('gives way when its lease has ended: its late acknowledgement is refused with JE001', async () => {
     const name = await fresh()
     const ids = await put(name, 2)
-    const slow = engine().subscribe(name, { ...quiet, reader: 'slow', lease: '1s' })
+    const slow = engine().subscribe(name, { ...quiet, reader: 'slow', lease: '1m' })
     const { value: batch } = (await slow.next()) as { value: EventBatch }
     expect(await engine().consumer(name)).toMatchObject({ reader: 'slow' })
-    await moveClock(db(), '2 seconds')
+    await moveClock(db(), '2 minutes')
     expect(jobsOf(await read(name, 2))).toEqual(ids)
     const more = await put(name, 1)
     // passed already, but by somebody else: what was done here is to be undone

@@ -48,7 +48,7 @@ describe('a run', () => {
     const run = await engine.start(order, { parcels: 2 }, { tags: ['typed'], priority: 8 })
     const worker = engine.worker([reserve, ship, mail], { logger: silentLogger })
     await worker.start()
-    const result = await run.result({ timeout: '20s' })
+    const result = await run.result()
     expectTypeOf(result).toEqualTypeOf<{ mail?: string; gift?: unknown }>()
     expect(result).toEqual({ mail: 'sent' })
     const outputs = await run.outputs()
@@ -188,8 +188,8 @@ describe('waiting for the result', () => {
   it('outlives its connections', async () => {
     await using other = new Fencepost({ url: database.url, applicationName: 'cut off' })
     const run = await other.start(pair, {})
-    const waiting = run.result({ timeout: '20s' })
-    const cut = `select count(pg_terminate_backend(pid)) as cut from pg_stat_activity where application_name = 'cut off'`
+    const waiting = run.result()
+    const cut = `select count(pg_terminate_backend(pid)) as cut from pg_stat_activity where application_name = 'cut off' and datname = current_database()`
     await expect.poll(async () => (await database.db.query(cut))[0]).toEqual({ cut: 1 })
     await workOff(database.db, good)
     expect(await waiting).toEqual({ b: 2 })

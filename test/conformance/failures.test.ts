@@ -1,19 +1,25 @@
-import { describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { moveClock } from '../support/clock.ts'
 import { drivers } from './drivers.ts'
 import { Stage } from './stage.ts'
 
-/** What a job that failed waits for at least, in ms: half of the 2 s that backoff begins with. */
-const FIRST_BACKOFF = 1_000
+/** What a job that failed waits for at least, in ms: half of its type's backoff. */
+const FIRST_BACKOFF = 600_000
 
 describe.each(drivers)('the $name worker', (driver) => {
   const stage = new Stage(driver)
+  // longer than a test takes: who wants the next attempt moves the clock
+  beforeEach(() =>
+    stage.db.query(`select fencepost.configure_type($1, backoff_base => '20 minutes')`, [
+      stage.type,
+    ]),
+  )
 
   it('fails an attempt with its error; the job waits, and then is tried again', async () => {
     await stage.start()
     const message = `it's broken: "ä" | $HOME\nand a second line`
     const id = await stage.enqueue({ do: 'fail', key: 'twice', times: 1, message, value: 1 })
-    await expect.poll(() => stage.outcomes(id), { timeout: 20_000 }).toEqual(['failed'])
+    await expect.poll(() => stage.outcomes(id)).toEqual(['failed'])
     const failed = await stage.job(id)
     expect(failed.last_error?.replaceAll('\\n', '\n').replaceAll("\\'", "'")).toContain(message)
     expect(failed.status).toBe('pending')
@@ -30,7 +36,7 @@ describe.each(drivers)('the $name worker', (driver) => {
     await stage.start()
     const task = { do: 'fail', key: 'never', times: 99, message: 'never works' }
     const id = await stage.enqueue(task, { maxAttempts: 2 })
-    await expect.poll(() => stage.outcomes(id), { timeout: 20_000 }).toEqual(['failed'])
+    await expect.poll(() => stage.outcomes(id)).toEqual(['failed'])
     await moveClock(stage.db, '1 hour')
     const job = await stage.reach(id, 'dead_letter')
     expect(job.last_error).toContain('never works')

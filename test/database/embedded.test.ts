@@ -136,7 +136,7 @@ describe('a server whose owner was killed', () => {
 
   it('ends with it when tied', async () => {
     const pid = await killedOwner(true)
-    expect(await ended([pid], 10_000)).toBe(true)
+    expect(await ended([pid], 30_000)).toBe(true)
   })
 
   it('is adopted, and then stopped, when not tied', async () => {

@@ -10,36 +10,40 @@ import {
   type Outcome,
 } from '../../src/database/database.ts'
 import { type EmbeddedServer, startEmbedded } from '../../src/database/embedded.ts'
+import { within } from '../../src/worker/within.ts'
 import { startProxy } from '../support/proxy.ts'
 import { ownDatabase } from '../support/server.ts'
 
 // Vitest fails a run in which a rejection or an exception goes unheard: that alone proves that none does.
 
-const TIMEOUT = 2000
+/** Longer than any of them has to wait on a busy machine, unless it is said. */
+const TIMEOUT = 15_000
+/** How late a deadline may be, in ms. */
+const LATE = 200
 
 interface Tally {
   ok: number
   lost: Record<Outcome, number>
-  /** The longest that any query took to settle, in ms. */
-  longest: number
+  /** How many had not settled soon after their deadline, as timers of this process see it. */
+  late: number
   /** Those that failed with anything but a connection error. */
   odd: unknown[]
 }
 
 /** Settles when each of many queries has. */
 async function load(db: Database, count: number, text = 'select 1 as one'): Promise<Tally> {
-  const tally: Tally = { ok: 0, lost: { unknown: 0, not_sent: 0 }, longest: 0, odd: [] }
+  const tally: Tally = { ok: 0, lost: { unknown: 0, not_sent: 0 }, late: 0, odd: [] }
   await Promise.all(
     Array.from({ length: count }, async () => {
-      const started = performance.now()
-      try {
-        await db.query(text, [], { timeout: TIMEOUT })
-        tally.ok++
-      } catch (error) {
-        if (isConnectionError(error)) tally.lost[error.outcome]++
-        else tally.odd.push(error)
-      }
-      tally.longest = Math.max(tally.longest, performance.now() - started)
+      const settled = db.query(text, [], { timeout: TIMEOUT }).then(
+        () => tally.ok++,
+        (error) => {
+          if (isConnectionError(error)) tally.lost[error.outcome]++
+          else tally.odd.push(error)
+        },
+      )
+      if (!(await within(settled, TIMEOUT + LATE))) tally.late++
+      await settled
     }),
   )
   return tally
@@ -68,7 +72,7 @@ describe('sessions that are terminated', () => {
       const all = [tally, await (busy ?? load(victim, 100))]
       for (const each of all) {
         expect(each.odd).toEqual([])
-        expect(each.longest).toBeLessThan(TIMEOUT + 200)
+        expect(each.late).toBe(0)
         expect(each.ok + each.lost.unknown + each.lost.not_sent).toBe(100)
         lost += each.lost.unknown + each.lost.not_sent
       }
@@ -96,6 +100,7 @@ describe('a server', () => {
   it('that is killed and started again under load loses no query to silence', async () => {
     await using db = connect({ url: server.url, max: 6 })
     await db.query('create table if not exists written (id int primary key)')
+    const DEADLINE = 2_000
     let stop = false
     let next = 0
     const acknowledged: number[] = []
@@ -103,27 +108,31 @@ describe('a server', () => {
     const writers = Array.from({ length: 12 }, async () => {
       while (!stop) {
         const id = next++
-        const started = performance.now()
+        const write = db.query('insert into written values ($1)', [id], { timeout: DEADLINE })
+        expect(
+          await within(
+            write.catch(() => {}),
+            DEADLINE + LATE,
+          ),
+        ).toBe(true)
         try {
-          await db.query('insert into written values ($1)', [id], { timeout: TIMEOUT })
+          await write
           acknowledged.push(id)
         } catch (error) {
           if (!isConnectionError(error)) throw error
           failed.set(id, error.outcome)
           await sleep(10)
         }
-        expect(performance.now() - started).toBeLessThan(TIMEOUT + 300)
       }
     })
     for (let round = 0; round < 3; round++) {
-      await sleep(150)
+      const before = acknowledged.length
+      await expect.poll(() => acknowledged.length, { interval: 5 }).toBeGreaterThan(before + 40)
       await server.kill()
       await sleep(100)
       await server.restart()
-      await expect
-        .poll(() => db.query('select 1 as one').catch(String), { timeout: 5000, interval: 20 })
-        .toEqual([{ one: 1 }])
     }
+    await expect.poll(() => db.query('select 1 as one').catch(String)).toEqual([{ one: 1 }])
     stop = true
     await Promise.all(writers)
     const rows = await db.query<{ id: number }>('select id from written')
@@ -180,25 +189,20 @@ describe('a server', () => {
       const outcomes = new Set<Outcome>()
       // First on connections that stood, then on connections that are being opened.
       for (let wave = 0; wave < 3; wave++) {
-        const started = performance.now()
-        const errors = await Promise.all(
+        const settled = Promise.all(
           Array.from({ length: 12 }, () =>
             db.query('select 1', [], { timeout: 300 }).catch((error) => error),
           ),
         )
-        expect(performance.now() - started).toBeLessThan(1000)
-        for (const error of errors) {
+        expect(await within(settled, 300 + LATE)).toBe(true)
+        for (const error of await settled) {
           expect(error).toMatchObject({ name: 'QueryTimeoutError' })
           outcomes.add(error.outcome)
         }
       }
       expect(outcomes).toEqual(new Set(['unknown', 'not_sent']))
       proxy.blackHole = false
-      await expect
-        .poll(() => db.query('select 1 as one', [], { timeout: 300 }).catch(String), {
-          timeout: 3000,
-        })
-        .toEqual([{ one: 1 }])
+      await expect.poll(() => db.query('select 1 as one').catch(String)).toEqual([{ one: 1 }])
       expect(await load(db, 100)).toMatchObject({ ok: 100 })
     })
 
@@ -210,15 +214,16 @@ describe('a server', () => {
       const first = await db.query('select 1', [], { timeout: 200 }).catch((error) => error)
       proxy.blackHole = false
       expect(first).toMatchObject({ name: 'QueryTimeoutError', outcome: 'unknown' })
-      expect(await db.query('select 1 as one', [], { timeout: 1000 })).toEqual([{ one: 1 }])
+      expect(await db.query('select 1 as one')).toEqual([{ one: 1 }])
     })
 
     it('that resets connections: those under way fail, the next succeed', async () => {
       await using proxy = await startProxy(server.url)
       await using db = connect({ url: proxy.url, max: 4 })
-      const working = load(db, 4, 'select pg_sleep(1)')
-      await expect.poll(() => proxy.open).toBe(4)
-      await sleep(100)
+      await using observer = connect({ url: server.url, max: 1 })
+      const working = load(db, 4, 'select pg_sleep(60)')
+      const busy = "select from pg_stat_activity where query like '%(60)' and state = 'active'"
+      await expect.poll(() => observer.query(busy)).toHaveLength(4)
       proxy.reset()
       expect(await working).toMatchObject({ ok: 0, lost: { unknown: 4 }, odd: [] })
       expect(await load(db, 100)).toMatchObject({ ok: 100 })
@@ -235,10 +240,9 @@ describe('a server', () => {
     it('whose far end is gone: an error at once', async () => {
       await using nowhere = await startProxy('postgresql://127.0.0.1:1/none')
       await using db = connect({ url: nowhere.url })
-      const started = performance.now()
-      const tally = await load(db, 50)
-      expect(tally).toMatchObject({ ok: 0, lost: { not_sent: 50 }, odd: [] })
-      expect(performance.now() - started).toBeLessThan(TIMEOUT)
+      const begun = load(db, 50)
+      expect(await within(begun, 2_000)).toBe(true)
+      expect(await begun).toMatchObject({ ok: 0, lost: { not_sent: 50 }, odd: [] })
     })
   })
 })

@@ -43,7 +43,7 @@ describe('behind PgBouncer in transaction mode', () => {
       database.db.query(
         "select from pg_stat_activity where query like '%pg_sleep(62)%' and state = 'active' and pid <> pg_backend_pid()",
       )
-    await expect.poll(running, { timeout: 5000 }).toEqual([])
+    await expect.poll(running).toEqual([])
     expect(await db.query('select 1 as one')).toEqual([{ one: 1 }])
   })
 
@@ -78,7 +78,7 @@ describe('behind PgBouncer in session mode', () => {
     const { url } = bouncer
     await using listener = new Listener({ url })
     listener.start()
-    await expect.poll(() => listener.state, { timeout: 10_000 }).toBe('ready')
+    await expect.poll(() => listener.state).toBe('ready')
     expect(listener.session.pooled).toBe(true)
     const wake = once(listener, 'wake')
     await database.db.query("select pg_notify('fencepost', '{\"wake\":[5]}')")

@@ -76,7 +76,7 @@ describe('TLS', () => {
   it('is spoken by listeners too', async () => {
     await using listener = new Listener({ url: `${server.url}?sslmode=require` })
     listener.start()
-    await expect.poll(() => listener.state, { timeout: 5000 }).toBe('ready')
+    await expect.poll(() => listener.state).toBe('ready')
     const rows = await listener.session.query(
       "select bool_and(ssl) as ssl from pg_stat_ssl join pg_stat_activity using (pid) where application_name = 'fencepost listener'",
     )
@@ -109,5 +109,5 @@ async function enableTls(): Promise<void> {
   }
   await db.query('alter system set ssl = on')
   await db.query('select pg_reload_conf()')
-  await expect.poll(() => ask('?sslmode=prefer'), { timeout: 5000 }).toEqual([{ ssl: true }])
+  await expect.poll(() => ask('?sslmode=prefer')).toEqual([{ ssl: true }])
 }

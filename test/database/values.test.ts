@@ -1,19 +1,16 @@
 import fc from 'fast-check'
-import { beforeAll, describe, expect, it } from 'vitest'
-import { type Database, json } from '../../src/database/database.ts'
+import { describe, expect, it } from 'vitest'
+import { json } from '../../src/database/database.ts'
 import { decodeArray } from '../../src/database/decode.ts'
 import { encode } from '../../src/database/encode.ts'
 import { ownDatabase } from '../support/server.ts'
 
 const database = ownDatabase({ migrated: false })
-let db: Database
-beforeAll(() => {
-  db = database.db
-})
+const db = () => database.db
 
 /** What comes back of a value that went there as a type. */
 async function trip(value: unknown, type: string): Promise<unknown> {
-  const rows = await db.query<{ value: unknown }>(`select $1::${type} as value`, [value])
+  const rows = await db().query<{ value: unknown }>(`select $1::${type} as value`, [value])
   return rows[0]?.value
 }
 
@@ -94,7 +91,7 @@ describe('values survive the trip', () => {
   })
 
   it('the server infers the type of a parameter from where it stands', async () => {
-    const rows = await db.query(
+    const rows = await db().query(
       'select jsonb_typeof($1) as json, cardinality(array_remove($2, 2)) as rest, abs($3::int8 - $4) as difference',
       [json('x'), [1, 2, 3], 5, 2 ** 40],
     )
@@ -102,11 +99,11 @@ describe('values survive the trip', () => {
   })
 
   it('a session reads and writes dates alike whatever the database prefers', async () => {
-    await db.query(`do $$ begin execute format(
+    await db().query(`do $$ begin execute format(
       'alter database %I set datestyle = ''German, DMY''', current_database()); end $$`)
-    await db.query(`do $$ begin execute format(
+    await db().query(`do $$ begin execute format(
       'alter database %I set timezone = ''Asia/Kathmandu''', current_database()); end $$`)
-    const rows = await db.query(
+    const rows = await db().query(
       "select '2026-01-02 03:04:05.57+05:45'::timestamptz as at, now()::text ~ '\\+00$' as utc",
     )
     expect(rows).toEqual([{ at: new Date('2026-01-01T21:19:05.570Z'), utc: true }])
@@ -118,12 +115,12 @@ describe('values survive the trip', () => {
     const samples = fc.sample(arrays, 1000)
     expect(samples.map((each) => decodeArray(encode(each, 'it') ?? '', String))).toEqual(samples)
     const columns = samples.map((_, index) => `$${index + 1}::text[]`)
-    const rows = await db.query(
+    const rows = await db().query(
       `select jsonb_build_array(${columns.slice(0, 100)}) as arrays`,
       samples.slice(0, 100),
     )
     expect(rows).toEqual([{ arrays: samples.slice(0, 100) }])
-    const [row] = await db.query(
+    const [row] = await db().query(
       `select ${columns.map((column, index) => `${column} as c${index}`)}`,
       samples,
     )
@@ -147,9 +144,9 @@ describe('what cannot be sent is refused before it is sent, and the place is nam
     [Symbol('s'), /^parameter \$1 is a symbol/],
     [new Date(Number.NaN), /^parameter \$1 is an invalid date/],
   ])('%s', async (value, message) => {
-    const failed = expect(db.query('select $1', [value])).rejects
+    const failed = expect(db().query('select $1', [value])).rejects
     await failed.toMatchObject({ code: 'JE003', message: expect.stringMatching(message) })
-    const inside = db.transaction((tx) => tx.query('select $1', [value]))
+    const inside = db().transaction((tx) => tx.query('select $1', [value]))
     await expect(inside).rejects.toMatchObject({ code: 'JE003' })
   })
 

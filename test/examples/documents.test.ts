@@ -25,7 +25,7 @@ async function filesOf(directory: string): Promise<string[]> {
 it('indexes the documents of this repository', async () => {
   const files = await filesOf(DOCS)
   const run = await example.engine.start(example.workflow, { directory: DOCS })
-  const { summarise } = await run.result({ timeout: '30s' })
+  const { summarise } = await run.result()
   expect(summarise).toMatchObject({ documents: files.length })
   expect(summarise?.words).toBeGreaterThan(5_000)
   const kinds = Object.values(summarise?.byKind ?? {}).reduce((sum, count) => sum + count, 0)
@@ -49,12 +49,12 @@ it('does again what could not be read, once it is mended, and that alone', async
     const file = path.join(directory, 'torn.md')
     await writeFile(file, Buffer.from([0x23, 0x20, 0xff]))
     const run = await example.engine.start(example.workflow, { directory })
-    const error: RunFailedError = await run.result({ timeout: '30s' }).catch((reason) => reason)
+    const error: RunFailedError = await run.result().catch((reason) => reason)
     expect(error.failures[0]).toMatchObject({ task: 'extract' })
 
     await writeFile(file, '# Mended\n\nA word.\n')
     expect(await run.retry()).toBe(1)
-    const { summarise } = await run.result({ timeout: '30s' })
+    const { summarise } = await run.result()
     expect(summarise?.documents).toBe((await filesOf(directory)).length)
     const [torn] = await example.db.query(
       `select title, kind, content from library.document where file = 'torn.md'`,

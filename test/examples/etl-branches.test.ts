@@ -12,7 +12,7 @@ afterAll(() => example.stop())
 it('loads every diamond once and averages them in three branches', async () => {
   const { engine, db, workflow } = example
   const run = await engine.start(workflow, { chunk: 5_000 }, { idempotencyKey: 'gems' })
-  expect(await run.result({ timeout: '50s' })).toEqual({
+  expect(await run.result()).toEqual({
     check: { rows: 53_940, loaded: 53_869, refused: 71 },
   })
   const [found] = await db.query(
@@ -42,7 +42,7 @@ it('loads every diamond once and averages them in three branches', async () => {
 it('runs again on the same database, and replaces what it had loaded', async () => {
   const { engine, db, workflow } = example
   const run = await engine.start(workflow, { chunk: 10_000 })
-  expect(await run.result({ timeout: '50s' })).toEqual({
+  expect(await run.result()).toEqual({
     check: { rows: 53_940, loaded: 53_869, refused: 71 },
   })
   expect(await db.query('select count(*)::int as diamonds from gems.diamond')).toEqual([

@@ -33,7 +33,7 @@ it('knows prices and their risk', () => {
 describe('a trade', () => {
   it('of low risk is settled at once', async () => {
     const run = await start(1, 10)
-    expect(await run.result({ timeout: '30s' })).toEqual({ audit: { outcome: 'settled' } })
+    expect(await run.result()).toEqual({ audit: { outcome: 'settled' } })
     expect(await balances()).toMatchObject({ fund: 999_825_000, market: 175_000 })
   })
 
@@ -42,7 +42,7 @@ describe('a trade', () => {
     const approval = await example.approval(run.id)
     expect(await balances()).toMatchObject({ market: 175_000 })
     await example.engine.approve(approval, { decidedBy: 'risk desk' })
-    expect(await run.result({ timeout: '30s' })).toEqual({ audit: { outcome: 'settled' } })
+    expect(await run.result()).toEqual({ audit: { outcome: 'settled' } })
     expect(await balances()).toMatchObject({ market: 87_675_000 })
   })
 
@@ -50,21 +50,21 @@ describe('a trade', () => {
     const before = await balances()
     const run = await start(3, 5_000)
     await example.engine.reject(await example.approval(run.id), { decidedBy: 'risk desk' })
-    expect(await run.result({ timeout: '30s' })).toEqual({ audit: { outcome: 'refused' } })
+    expect(await run.result()).toEqual({ audit: { outcome: 'refused' } })
     expect(await balances()).toEqual(before)
   })
 
   it('that cannot be paid moves nothing either', async () => {
     const before = await balances()
     const run = await start(4, 10, 'purse')
-    expect(await run.result({ timeout: '30s' })).toEqual({ audit: { outcome: 'failed' } })
+    expect(await run.result()).toEqual({ audit: { outcome: 'failed' } })
     expect(await balances()).toEqual(before)
   })
 
   it('needs a day on which there was a price', async () => {
     const order = { id: 5, account: 'fund', date: '2018-03-03', shares: 1 }
     const run = await example.engine.start(example.workflow, order)
-    await expect(run.result({ timeout: '30s' })).rejects.toThrow(/nothing was traded/)
+    await expect(run.result()).rejects.toThrow(/nothing was traded/)
   })
 })
 

@@ -23,7 +23,7 @@ function start(order: Pick<Order, 'id' | 'lines'> & Partial<Order>) {
 
 /** What a run that fails says, once all is undone. */
 async function failure(run: Awaited<ReturnType<typeof start>>): Promise<RunFailedError> {
-  const error = await run.result({ timeout: '30s' }).catch((reason) => reason)
+  const error = await run.result().catch((reason) => reason)
   expect(error).toBeInstanceOf(RunFailedError)
   return error
 }
@@ -49,7 +49,7 @@ async function state(): Promise<unknown> {
 describe('an order', () => {
   it('is shipped and invoiced; a small one asks nobody', async () => {
     const run = await start({ id: 1, lines: [lamps] })
-    expect(await run.result({ timeout: '30s' })).toEqual({
+    expect(await run.result()).toEqual({
       invoice: { no: 1, cents: 9_000, tracking: ['DE-1-1'] },
     })
     expect(await ledger(1)).toEqual(['reserved', 'charged', 'packed', 'invoiced'])
@@ -65,7 +65,7 @@ describe('an order', () => {
     const approval = await example.approval(run.id)
     expect(await ledger(2)).toEqual(['reserved', 'charged'])
     await example.engine.approve(approval, { decidedBy: 'ada' })
-    const { invoice } = await run.result({ timeout: '30s' })
+    const { invoice } = await run.result()
     expect(invoice?.tracking).toEqual(['DE-2-1', 'DE-2-2'])
   })
 })

@@ -38,7 +38,7 @@ it('lints, tests and builds a package, and deploys it once somebody approves', a
   expect(test?.report).toMatch(/pass 3\b/)
 
   await example.engine.approve(approval, { decidedBy: 'grace' })
-  expect(await run.result({ timeout: '30s' })).toMatchObject({
+  expect(await run.result()).toMatchObject({
     deploy: { version: '1.2.0', approvedBy: 'grace' },
   })
   expect(await deployed('approved')).toEqual(['roman-numbers-1.2.0.tgz'])
@@ -47,7 +47,7 @@ it('lints, tests and builds a package, and deploys it once somebody approves', a
 it('deploys nothing that was rejected', async () => {
   const run = await example.engine.start(example.workflow, input('rejected'))
   await example.engine.reject(await example.approval(run.id), { comment: 'not on a Friday' })
-  await expect(run.result({ timeout: '30s' })).rejects.toThrow(/not on a Friday/)
+  await expect(run.result()).rejects.toThrow(/not on a Friday/)
   expect(await deployed('rejected')).toEqual([])
 })
 
@@ -59,7 +59,7 @@ it('fails with what the tests said; mended, it begins anew', async () => {
   await writeFile(file, right.replace('IV: 4', 'IIII: 4'))
 
   const run = await example.engine.start(example.workflow, input('mended', source))
-  const error: RunFailedError = await run.result({ timeout: '30s' }).catch((reason) => reason)
+  const error: RunFailedError = await run.result().catch((reason) => reason)
   expect(error.failures).toMatchObject([{ task: 'test' }])
   expect(error.failures[0]?.error).toMatch(/numbers are written as they were/)
   expect(await example.engine.approvals({ status: 'pending' })).toEqual([])
@@ -67,7 +67,7 @@ it('fails with what the tests said; mended, it begins anew', async () => {
   await writeFile(file, right)
   const again = await run.restart('checkout')
   await example.engine.approve(await example.approval(again.id))
-  expect(await again.result({ timeout: '30s' })).toMatchObject({ deploy: { version: '1.2.0' } })
+  expect(await again.result()).toMatchObject({ deploy: { version: '1.2.0' } })
 })
 
 it('finds what the tests do not', async () => {
@@ -75,7 +75,7 @@ it('finds what the tests do not', async () => {
   await cp(PACKAGE, source, { recursive: true })
   await writeFile(path.join(source, 'src/more.js'), 'export const same = (a) => a === a\n')
   const run = await example.engine.start(example.workflow, input('untidy', source))
-  const error: RunFailedError = await run.result({ timeout: '30s' }).catch((reason) => reason)
+  const error: RunFailedError = await run.result().catch((reason) => reason)
   expect(error.failures).toMatchObject([{ task: 'lint' }])
   expect(error.failures[0]?.error).toMatch(/noSelfCompare/)
 })

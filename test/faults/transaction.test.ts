@@ -46,7 +46,7 @@ describe("a handler that completes its job inside the application's own transact
     await Promise.all([one(0), one(1)])
     const left = await unfinished(db)
     expect(left).toBeGreaterThan(0)
-    await expect.poll(() => whereabouts(db), { timeout: 60_000, interval: 100 }).toEqual([])
+    await expect.poll(() => whereabouts(db), { timeout: 120_000, interval: 100 }).toEqual([])
     expect(await crew.stop()).toEqual([])
     expect(await judge(db, jobs, ledger)).toEqual([])
     expect(await judgeEffects(db, ['transfer'])).toEqual([])

@@ -85,7 +85,7 @@ it('no wake-up is lost among sleepers whose poll never comes, and enqueuers of a
     }),
   )
   // a job that was missed would lie until the poll, which never comes
-  expect(Math.max(...slowest)).toBeLessThan(5000)
+  expect(Math.max(...slowest)).toBeLessThan(20_000)
 })
 
 function pause(ms: number): Promise<void> {

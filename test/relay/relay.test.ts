@@ -6,7 +6,7 @@ import * as engine from '../../src/database/engine.ts'
 import type { Refused, Sink } from '../../src/relay/sink.ts'
 import { startProxy } from '../support/proxy.ts'
 import { refused } from '../support/sql.ts'
-import { Stage } from './stage.ts'
+import { rests, Stage } from './stage.ts'
 
 // The loop itself, with a sink that the test holds in its hands. What it does to Kafka is tested in kafka.test.ts.
 
@@ -68,6 +68,7 @@ it('acknowledges nothing before the sink holds it, and gives the same again afte
   }
   await using relay = stage.relay({ consumer, sink, max: 5 })
   await passed(consumer)
+  await rests(relay)
   const ids = await stage.eventIds(type)
   expect(seen.slice(0, 4)).toEqual(Array(4).fill(ids.slice(0, 5)))
   expect(sink.taken).toEqual(ids)
@@ -94,6 +95,7 @@ it('ends a batch before its lease ends, so that nothing of it follows what anoth
   const startedAt = performance.now()
   await using relay = stage.relay({ consumer, sink, lease: 1_000 })
   await passed(consumer)
+  await rests(relay)
   expect(aborted).toBe(1)
   expect(performance.now() - startedAt).toBeGreaterThan(500)
   expect(relay.health).toMatchObject({ failures: 0 })
@@ -125,12 +127,17 @@ it('gives up a batch that takes longer than the deadline of a stop', async () =>
   const consumer = await stage.consumer('stuck')
   await stage.lives(1)
   const sink = new Hand()
+  let begin = () => {}
+  const began = new Promise<void>((resolve) => {
+    begin = resolve
+  })
   sink.act = async (_events, signal) => {
+    begin()
     await once(signal, 'abort')
     throw signal.reason
   }
   const relay = stage.relay({ consumer, sink, stopDeadline: 100 })
-  await expect.poll(() => stage.stands(consumer, 'reader')).not.toBeNull()
+  await began
   await relay.stop()
   expect(sink.taken).toEqual([])
   expect(await stage.stands<number>(consumer, 'lag_events')).toBeGreaterThan(0)
@@ -149,6 +156,7 @@ it('parks what the sink refuses, before the position passes it', async () => {
       .map((event) => ({ event, reason: `${event.id} is even` }))
   await using relay = stage.relay({ consumer, sink })
   await passed(consumer)
+  await rests(relay)
   const parked = await engine.parkedEvents(stage.database.db, consumer)
   expect(parked.length).toBe(relay.health.parked)
   for (const { event_id, reason } of parked) expect(reason).toBe(`${event_id} is even`)
@@ -185,12 +193,12 @@ it('two relays of one consumer: the second takes over from one that froze, which
   await using frozen = stage.relay({ consumer, sink: first, max: 4, lease: 1_000 })
   await held.began
   const second = new Hand()
-  await using _ = stage.relay({ consumer, sink: second, max: 4, lease: 1_000 })
+  await using _ = stage.relay({ consumer, sink: second, max: 4 })
   await passed(consumer)
   const ids = await stage.eventIds(type)
   expect(second.taken).toEqual(ids)
   held.go()
-  await expect.poll(() => frozen.health.state).toBe('idle')
+  await rests(frozen)
   expect(first.taken).toEqual(ids.slice(0, 4))
 })
 
@@ -222,7 +230,7 @@ it.each([
   const consumer = await stage.consumer('gone')
   const sink = new Hand()
   const relay = stage.relay({ consumer, sink })
-  await expect.poll(() => relay.health.state).toBe('idle')
+  await rests(relay)
   await stage.database.db.query(statement, [consumer])
   await refused(relay.run(), code)
   expect(sink.closed).toBe(true)
@@ -238,10 +246,12 @@ it('goes on when the database does: connections reset, sessions killed', async (
   await passed(consumer)
   proxy.reset()
   await stage.database.db.query(
-    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'relay of a test'",
+    `select pg_terminate_backend(pid) from pg_stat_activity
+     where application_name = 'relay of a test' and datname = current_database()`,
   )
   types.push(await stage.lives(2))
   await passed(consumer)
+  await rests(relay)
   const ids = (await Promise.all(types.map((type) => stage.eventIds(type)))).flat()
   expect([...new Set(sink.taken)]).toEqual(ids)
   expect(relay.health.failures).toBe(0)

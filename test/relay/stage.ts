@@ -32,6 +32,7 @@ export class Stage implements AsyncDisposable {
   readonly #cluster: MockCluster | undefined
   /** What relays logged. */
   readonly log: Record<string, unknown>[] = []
+  readonly #relays = new Set<Relay>()
   /** Why relays ended that should not have. */
   readonly #ends: unknown[] = []
 
@@ -82,13 +83,14 @@ export class Stage implements AsyncDisposable {
     return type
   }
 
-  /** Waits until the consumer has passed all events, and gives what arrived. */
+  /** Waits until the consumer has passed all events and its relay knows that, and gives what arrived. */
   async arrived(consumer: string): Promise<Received[]> {
     const lag = async () => {
       if (this.#ends.length > 0) throw this.#ends[0]
       return await this.stands(consumer, 'lag_events')
     }
     await expect.poll(lag).toBe(0)
+    for (const relay of this.#relays) await rests(relay)
     return await this.cluster.read()
   }
 
@@ -132,7 +134,13 @@ export class Stage implements AsyncDisposable {
       stopDeadline: plan.stopDeadline ?? 10_000,
     })
     relay.run().catch((error) => this.#ends.push(error))
-    return Object.assign(relay, { [Symbol.asyncDispose]: () => relay.stop() })
+    this.#relays.add(relay)
+    return Object.assign(relay, {
+      [Symbol.asyncDispose]: () => {
+        this.#relays.delete(relay)
+        return relay.stop()
+      },
+    })
   }
 
   #logged(text: string): void {
@@ -143,6 +151,11 @@ export class Stage implements AsyncDisposable {
     await this.#cluster?.[Symbol.asyncDispose]()
     await this.database.drop()
   }
+}
+
+/** Waits until a relay has found nothing more: what it tells of itself then tells of all that it did. */
+export async function rests(relay: Relay): Promise<void> {
+  await expect.poll(() => relay.health.state).toBe('idle')
 }
 
 /** Received messages without repetitions of an event, as a consumer that knows ids takes them. */

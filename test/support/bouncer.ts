@@ -46,9 +46,7 @@ ${process.getuid?.() === 0 ? 'user = nobody' : ''}
   async function start(): Promise<void> {
     child = spawn(command, [config], { stdio: 'ignore' })
     await using db = connect({ url, max: 1 })
-    await expect
-      .poll(() => db.query('select 1 as one').catch(String), { timeout: 10_000 })
-      .toEqual([{ one: 1 }])
+    await expect.poll(() => db.query('select 1 as one').catch(String)).toEqual([{ one: 1 }])
   }
   async function stop(): Promise<void> {
     if (child === undefined || child.exitCode !== null) return

@@ -73,7 +73,7 @@ export class Session implements AsyncDisposable {
     const observer = new pg.Client({ connectionString: this.#url })
     await observer.connect()
     try {
-      const deadline = Date.now() + 10_000
+      const deadline = Date.now() + 20_000
       for (;;) {
         const { rows } = await observer.query<{ blockers: number[] }>(
           'select pg_blocking_pids($1) as blockers',

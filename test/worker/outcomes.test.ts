@@ -12,7 +12,8 @@ afterAll(() => stage[Symbol.asyncDispose]())
 /** Runs one job to the end of its first attempt: the job, its line and its latest attempt. */
 async function run(handler: () => unknown, options: { readonly maxAttempts?: number } = {}) {
   const { engine, log } = stage
-  const job = defineJob({ type: `t${counter++}`, run: handler })
+  // it is not tried again before it is looked at
+  const job = defineJob({ type: `t${counter++}`, retry: { baseDelay: '1h' }, run: handler })
   await using worker = await stage.work([job])
   const id = await engine.enqueue(job, {}, { maxAttempts: options.maxAttempts ?? 1 })
   const line = await log.ended(id)

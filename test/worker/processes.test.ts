@@ -44,13 +44,13 @@ it('a worker stopped past its ttl and continued: its writes are refused, its han
   const { engine, log, database } = stage
   await using frozen = await WorkerProcess.start(database.url, {
     name: 'frozen',
-    ttl: '1s',
+    ttl: '2s',
     concurrency: 5,
   })
   const ids = await engine.enqueueBatch(hold, Array(5).fill({}))
   await frozen.until(() => frozen.count('started') === 5)
   frozen.kill('SIGSTOP')
-  await using _ = await stage.work([hold], { name: 'heir of the frozen', ttl: '1s' })
+  await using _ = await stage.work([hold], { name: 'heir of the frozen', ttl: '2s' })
   await Promise.all(ids.map((id) => log.ended(id)))
   const { workerId } = frozen
   await refused(sql.heartbeat(database.db, { worker: 'frozen', worker_id: workerId }), 'JE010')
@@ -80,10 +80,10 @@ it('a worker stopped past its ttl and continued: its writes are refused, its han
 it('a handler that blocks the event loop for more than three ttls keeps its lease, and is named', async () => {
   const { engine, log, database } = stage
   const block = defineJob({ type: 'process.block', run: () => 'elsewhere' })
-  await using blocked = await WorkerProcess.start(database.url, { name: 'blocked', ttl: '1s' })
-  const id = await engine.enqueue(block, { ms: 4_000 })
+  await using blocked = await WorkerProcess.start(database.url, { name: 'blocked', ttl: '2s' })
+  const id = await engine.enqueue(block, { ms: 7_000 })
   await blocked.until(() => blocked.count('blocking') === 1)
-  await using _ = await stage.work([block], { name: 'vulture', ttl: '1s' })
+  await using _ = await stage.work([block], { name: 'vulture', ttl: '2s' })
   await blocked.until(() =>
     /the event loop is blocked, probably by process\.block/.test(blocked.stderr),
   )
@@ -137,7 +137,7 @@ it('a worker whose clock is wrong by a day changes nothing', async () => {
   const day = 86_400_000
   await using wrong = await WorkerProcess.start(
     database.url,
-    { name: 'wrong clock', ttl: '1s' },
+    { name: 'wrong clock', ttl: '2s' },
     day,
   )
   const soon = await engine.enqueue(echo, 'soon', { delay: '500ms', timeout: '10s' })
@@ -148,6 +148,6 @@ it('a worker whose clock is wrong by a day changes nothing', async () => {
   expect(attempt).toMatchObject({ outcome: 'completed' })
   const waited = (attempt?.startedAt.getTime() ?? 0) - (job?.createdAt.getTime() ?? 0)
   expect(waited).toBeGreaterThanOrEqual(500)
-  expect(waited).toBeLessThan(5_000)
+  expect(waited).toBeLessThan(60_000)
   expect(await engine.job(later)).toMatchObject({ status: 'pending', attempts: 0 })
 })

@@ -51,9 +51,7 @@ describe('stop()', () => {
     await engine.enqueueBatch(job, Array(300).fill('quick'))
     const ids = await engine.enqueueBatch(job, Array(20).fill('stays'))
     const worker = await stage.work([job], { concurrency: 4 })
-    await expect
-      .poll(() => running === 4 && worker.slots.queued > 0, { timeout: 10_000 })
-      .toBe(true)
+    await expect.poll(() => running === 4 && worker.slots.queued > 0).toBe(true)
     await worker.stop({ deadline: 0 })
     const jobs = await Promise.all(ids.map((id) => engine.job(id)))
     const released = log.attempts.filter(
@@ -74,11 +72,12 @@ describe('stop()', () => {
     const { engine, log } = stage
     const started = deferred()
     const deaf = deferred()
+    let running = 0
     const job = defineJob({
       type: 'stop.deadline',
       run: async (payload, ctx) => {
         if (ctx.token > 1) return ctx.worker
-        started.resolve()
+        if (++running === 2) started.resolve()
         if (payload === 'deaf') await deaf.promise
         throw await fired(ctx.signal)
       },
@@ -113,7 +112,7 @@ describe('stop()', () => {
   it('is called by an operator who drains the worker', async () => {
     const { engine, database } = stage
     const job = defineJob({ type: 'stop.drain', run: () => {} })
-    const worker = await stage.work([job], { name: 'drained', ttl: '1s' })
+    const worker = await stage.work([job], { name: 'drained', ttl: '4s' })
     await database.db.query('select fencepost.drain_worker($1)', [worker.id])
     await worker.stopped
     expect(await statusOf('drained')).toBe('stopped')
@@ -135,7 +134,7 @@ describe('a worker that was taken for lost', () => {
         return 'first'
       },
     })
-    await using worker = await stage.work([job], { name: 'lost', ttl: '1s' })
+    await using worker = await stage.work([job], { name: 'lost', ttl: '4s' })
     const id = await engine.enqueue(job, {})
     await started.promise
     const before = worker.id

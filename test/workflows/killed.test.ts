@@ -124,7 +124,8 @@ describe('of five workers, one a task, each is killed while the server is at its
     const sessions = (state: string) =>
       one<number>(
         db(),
-        `select count(*)::int from pg_stat_activity where application_name = $1 and ${state}`,
+        `select count(*)::int from pg_stat_activity
+         where datname = current_database() and application_name = $1 and ${state}`,
         [named.name],
       )
     const run = await five()
