@@ -68,9 +68,11 @@ export class KafkaSink implements Sink {
     } catch (error) {
       if (signal.aborted) throw error
       const { about, final, reason } = verdictOf(error)
-      if (about === 'none') this.#doubts.settled()
-      if (about === 'none' || (!final && this.#doubts.canWait(topics))) {
-        throw new Error(`Kafka: ${reason}`, { cause: error })
+      const isOurs = about === 'none' || about === 'access'
+      if (isOurs) this.#doubts.settled()
+      if (isOurs || (!final && this.#doubts.canWait(topics))) {
+        const where = about === 'none' ? '' : `, ${named(topics)}`
+        throw new Error(`Kafka${where}: ${reason}`, { cause: error })
       }
       const parts = about === 'topic' ? byTopic(items, topics) : halves(items)
       if (parts.length > 1) {
@@ -100,6 +102,15 @@ export class KafkaSink implements Sink {
     }
     return []
   }
+}
+
+/** How many topics a failure names. */
+const NAMED = 5
+
+function named(topics: readonly string[]): string {
+  const some = topics.slice(0, NAMED).join(', ')
+  if (topics.length === 1) return `topic ${some}`
+  return `one of the topics ${some}${topics.length > NAMED ? ', …' : ''}`
 }
 
 function byTopic(items: readonly Item[], topics: readonly string[]): (readonly Item[])[] {

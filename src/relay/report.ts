@@ -73,9 +73,10 @@ export class Report {
   failed(error: unknown): void {
     const failures = this.#health.failures + 1
     const lastError = error instanceof Error ? error : new Error(String(error))
+    const isAnother = lastError.message !== this.#health.lastError?.message
     this.#become({ state: 'retrying', failures, lastError })
-    // 1, 2, 4, 8, … of a row are told
-    if ((failures & (failures - 1)) !== 0) return
+    // 1, 2, 4, 8, … of a row are told, and those with another reason than the one before
+    if ((failures & (failures - 1)) !== 0 && !isAnother) return
     this.#log.warn({ error: lastError, failures }, 'publishing failed; the same events come again')
   }
 

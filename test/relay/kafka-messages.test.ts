@@ -162,7 +162,7 @@ describe('a failure', () => {
       broker('MESSAGE_TOO_LARGE'),
       { about: 'message', final: true, reason: 'MESSAGE_TOO_LARGE: says the broker' },
     ],
-    [broker('TOPIC_AUTHORIZATION_FAILED'), { about: 'topic', final: true }],
+    [broker('TOPIC_AUTHORIZATION_FAILED'), { about: 'access', final: false }],
     [broker('UNKNOWN_TOPIC_OR_PARTITION', true), { about: 'topic', final: false }],
     [
       Object.assign(new Error('Unknown topic x.'), { code: 'PLT_KFK_USER' }),
@@ -189,5 +189,7 @@ describe('a failure', () => {
     ])
     expect(verdictOf(outer)).toMatchObject({ about: 'message', final: true })
     expect(verdictOf(inner)).toMatchObject({ about: 'topic', final: false })
+    const denied = new AggregateError([outer, broker('TOPIC_AUTHORIZATION_FAILED')])
+    expect(verdictOf(denied)).toMatchObject({ about: 'access' })
   })
 })

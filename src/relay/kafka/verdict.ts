@@ -1,10 +1,11 @@
 /** What a failure to publish says of the messages that were sent together. */
 export interface Verdict {
   /**
-   * What is wrong: one of the messages, one of their topics, or `none` of them, since the cluster is not reachable, not
-   * ready, or does not let us in.
+   * What is wrong: one of the messages, one of their topics, our `access` to one of the topics, or `none` of them, since
+   * the cluster is not reachable, not ready, or does not let us in. The last two are never a reason to set messages
+   * aside, however long they last: somebody mends the cluster or its rules, and all that has waited is published.
    */
-  readonly about: 'message' | 'topic' | 'none'
+  readonly about: 'message' | 'topic' | 'access' | 'none'
   /** False when it may pass by itself, as a topic that does not exist yet. */
   readonly final: boolean
 }
@@ -20,13 +21,14 @@ const VERDICTS: Readonly<Record<string, Verdict>> = {
   POLICY_VIOLATION: { about: 'message', final: true },
   UNSUPPORTED_FOR_MESSAGE_FORMAT: { about: 'message', final: true },
   INVALID_TOPIC_EXCEPTION: { about: 'topic', final: true },
-  TOPIC_AUTHORIZATION_FAILED: { about: 'topic', final: true },
+  TOPIC_AUTHORIZATION_FAILED: { about: 'access', final: false },
   UNKNOWN_TOPIC_OR_PARTITION: { about: 'topic', final: false },
 }
 
 /** Answers that are about us or the producer, whatever the message. */
 const OURS = new Set([
   'CLUSTER_AUTHORIZATION_FAILED',
+  'TRANSACTIONAL_ID_AUTHORIZATION_FAILED',
   'SASL_AUTHENTICATION_FAILED',
   'UNSUPPORTED_SASL_MECHANISM',
   'ILLEGAL_SASL_STATE',
@@ -54,6 +56,7 @@ export function verdictOf(error: unknown): Verdict & { readonly reason: string }
   const failure: ClientError = error instanceof Error ? error : new Error(String(error))
   const judged = [...leaves(failure)].map((each) => ({ each, verdict: judge(each) }))
   const telling =
+    judged.find(({ verdict }) => verdict.about === 'access') ??
     judged.find(({ verdict }) => verdict.final) ??
     judged.find(({ verdict }) => verdict.about !== 'none') ??
     judged[0]
