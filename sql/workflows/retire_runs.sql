@@ -152,13 +152,18 @@ begin
     from families(v_roots) as f
     cross join lateral (select t.job_id from task t where t.run_id = f.run_id and t.status = 'failed' and t.job_id is not null offset 0) as t
     cross join lateral (select z.id from dead_letter z where z.id = t.job_id offset 0) as z
-  ), late as materialized (
-    select l.job_id from late_replays(array(select d.id from dead d)) as l
+  ), judged as (
+    -- by grouping: to look each up among the others would take a time that grows with the square of a family
+    select j.id, max(j.root_run_id) as root_run_id, bool_or(j.is_late) as is_late
+    from (select d.id, d.root_run_id, false as is_late from dead d
+          union all
+          select l.job_id, null, true from late_replays(array(select d.id from dead d)) as l) as j
+    group by j.id
   )
-  select array_agg(d.id order by d.id) as ids, coalesce(array_agg(d.root_run_id) filter (where not exists (select from late l where l.job_id = d.id)), '{}') as kept,
-         array_agg(d.root_run_id order by d.id) as roots
+  select array_agg(j.id order by j.id) as ids, coalesce(array_agg(distinct j.root_run_id) filter (where not j.is_late), '{}') as kept,
+         array_agg(j.root_run_id order by j.id) as roots
     into v_dead
-  from dead d;
+  from judged j;
   v_roots := array(select r from unnest(v_roots) as r where not r = any (v_dead.kept));
   if cardinality(v_roots) = 0 then
     return 0;
