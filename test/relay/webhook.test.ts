@@ -245,6 +245,26 @@ describe('a delivery that fails', () => {
     await one(db(), 'select fencepost.drop_webhook($1)', [made.name])
   })
 
+  it('to an endpoint that does not let it in, or is not there, is tried again', async () => {
+    await using endpoint = await Endpoint.open()
+    await using _ = relaying()
+    const made = await webhook(endpoint.url)
+    const refusals = [401, 403, 404]
+    for (const [index, status] of refusals.entries()) {
+      endpoint.otherwise = status
+      await made.tell()
+      await expect.poll(() => ended(made.name).length).toBe(index + 1)
+      expect(ended(made.name)[index]?.error).toBe(`the endpoint answered ${status}`)
+    }
+    expect(await seen(made.name, 'paused')).toBe(false)
+    endpoint.otherwise = 204
+    await moveClock(db(), '5 seconds')
+    await expect.poll(() => endpoint.hits.length).toBe(6)
+    expect(new Set(endpoint.hits.map(idOf)).size).toBe(3)
+    await expect.poll(() => seen(made.name, 'waiting')).toBe(0)
+    expect(await seen(made.name, 'dead_letters')).toBe(0)
+  })
+
   it('pauses its webhook when the endpoint is gone; nothing is lost', async () => {
     await using endpoint = await Endpoint.open(410)
     await using _ = relaying()
