@@ -102,6 +102,7 @@ describe('a worker that claims by its name', () => {
 
   it('has its whole ttl from a claim on, also when it never calls heartbeat', async () => {
     const type = freshType()
+    await freezeClock(db())
     await claim(db(), type, 0, 'quiet')
     await moveClock(db(), '8 s')
     const job = await started(db(), type, {}, 'quiet')

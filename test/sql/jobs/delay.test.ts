@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { moveClock, restoreClock } from '../../support/clock.ts'
+import { freezeClock, moveClock, restoreClock } from '../../support/clock.ts'
 import {
   claim,
   claimOne,
@@ -45,6 +45,7 @@ describe('a delayed job', () => {
 
   it('is moved by any claim within two seconds of its time, without housekeeping', async () => {
     const type = freshType()
+    await freezeClock(db())
     const worker = await one<number>(db(), `select fencepost.register_worker('prompt')`)
     const id = await enqueue(db(), type, { delay: '10 s' })
     expect(await exchange(worker, type)).toEqual([])

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { moveClock } from '../../support/clock.ts'
+import { freezeClock, moveClock, restoreClock } from '../../support/clock.ts'
 import {
   bury,
   claim,
@@ -54,6 +54,7 @@ describe('maintain', () => {
   })
 
   it('isolates a step that fails, tells of it, backs off and recovers', async () => {
+    await freezeClock(db())
     const type = freshType()
     await enqueue(db(), type, { delay: '1 second' })
     await moveClock(db(), '2 seconds')
@@ -85,6 +86,7 @@ describe('maintain', () => {
         `select failures from fencepost_private.maintain_step where step = 'reclaim'`,
       ),
     ).toBe(0)
+    await restoreClock(db())
   })
 
   it('is refused outside READ COMMITTED', async () => {
