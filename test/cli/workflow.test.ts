@@ -59,11 +59,11 @@ async function start(...args: string[]): Promise<string> {
 describe('workflow', () => {
   it('publishes from a file or standard input, lists, shows and compares', async () => {
     const one = file(JSON.stringify(diamond))
-    expect(await said(['workflow', 'publish', one, '--name', 'shop'])).toBe('1\n')
-    expect(await said(['workflow', 'publish', one, '-n', 'shop'])).toBe('1\n')
+    expect(await said(['workflow', 'publish', 'shop', one])).toBe('1\n')
+    expect(await said(['workflow', 'publish', 'shop', one])).toBe('1\n')
     const { d: _, ...tasks } = diamond.tasks
     const stdin = JSON.stringify({ tasks })
-    expect(await json(['workflow', 'publish', '-', '--name', 'shop'], { stdin })).toEqual({
+    expect(await json(['workflow', 'publish', 'shop', '-'], { stdin })).toEqual({
       workflow: 'shop',
       version: 2,
     })
@@ -97,7 +97,7 @@ describe('workflow', () => {
 
   it('says what is wrong with a definition, and where', async () => {
     const name = file('{"tasks": {"a": {"type": "a", "aftr": []}}}')
-    const err = await refused(['workflow', 'publish', name, '--name', 'bad'])
+    const err = await refused(['workflow', 'publish', 'bad', name])
     expect(err).toContain("JE008: unknown key 'aftr'")
     expect(err).toContain('at tasks.a')
     expect(err).toContain("did you mean 'after'")
@@ -107,8 +107,8 @@ describe('workflow', () => {
   })
 
   it.each([
-    [['workflow', 'publish', 'x.json'], '--name is missing'],
-    [['workflow', 'publish', '/nonexistent.json', '--name', 'x'], 'cannot be read: ENOENT'],
+    [['workflow', 'publish', 'x.json'], 'an argument is missing'],
+    [['workflow', 'publish', 'x', '/nonexistent.json'], 'cannot be read: ENOENT'],
     [['workflow', 'diff', 'x', 'one', '2'], '<from> must be a whole number'],
     [['run', 'start', 'x', '{'], 'the input is not JSON'],
     [['run', 'migrate', '1', 'two'], '<version> must be a whole number'],
@@ -119,7 +119,7 @@ describe('workflow', () => {
   })
 
   it('takes no file that is not JSON', async () => {
-    const { code, err } = await run(['workflow', 'publish', file('{'), '--name', 'x'])
+    const { code, err } = await run(['workflow', 'publish', 'x', file('{')])
     expect({ code, err }).toMatchObject({ code: 2, err: expect.stringContaining('is not JSON') })
   })
 })

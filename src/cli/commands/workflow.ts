@@ -18,18 +18,14 @@ import { record, table } from '../table.ts'
 const NEWEST = 20
 
 export const workflowPublish: Command = {
-  usage: '<file.json> --name <name>',
+  usage: '<name> <file.json>',
   help: `Publishes the definition in a file, - for standard input, and prints its version: the next one, or the one that has an
 equal definition. A published version never changes.
 
-  fencepost workflow publish order.json --name order.fulfil`,
-  takes: [1, 1],
-  options: { name: { value: '<name>', short: 'n', help: 'The workflow.' } },
+  fencepost workflow publish order.fulfil order.json`,
+  takes: [2, 2],
   async run(invocation) {
-    const name = invocation.text('name')
-    if (name === undefined) {
-      throw new UsageError('--name is missing', 'For example --name order.fulfil.')
-    }
+    const [name = ''] = invocation.positionals
     const definition = await definitionOf(invocation)
     const version = await withDatabase(invocation, (db) => publishWorkflow(db, name, definition))
     invocation.answer({ workflow: name, version }, () => String(version))
@@ -38,7 +34,7 @@ equal definition. A published version never changes.
 }
 
 async function definitionOf(invocation: Invocation): Promise<unknown> {
-  const [file = ''] = invocation.positionals
+  const [, file = ''] = invocation.positionals
   if (file === '-') return invocation.parseJson('the definition', '-')
   const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
     throw new UsageError(`${file} cannot be read: ${error.code}`)
