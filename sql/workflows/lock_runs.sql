@@ -74,18 +74,11 @@ declare
     select distinct r.root_run_id
     from (select l.run_id from lease l where l.id = any (p_job_ids) and l.run_id is not null) as l
     cross join lateral (select r.root_run_id from run r where r.run_id = l.run_id offset 0) as r);
-  v_held  bigint[];
 begin
   if cardinality(v_roots) = 0 then
     return '{}'::bigint[];
   end if;
-  v_held := held_roots(v_roots);
-  if cardinality(v_held) = 0 then
-    return '{}'::bigint[];
-  end if;
-  return array(
-    select l.id from lease l cross join lateral (select r.root_run_id from run r where r.run_id = l.run_id offset 0) as r
-    where l.id = any (p_job_ids) and r.root_run_id = any (v_held));
+  return held_jobs(p_job_ids, v_roots);
 end
 $$;
 comment on function fencepost_private.busy_jobs(bigint[]) is 'Locks the root runs of these leased jobs without waiting and returns the jobs whose run is held by somebody else.';
@@ -100,19 +93,15 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 set jit = off
 as $$
-declare
-  v_held bigint[] := held_roots(array(select distinct r.root_run_id from unnest(p_job_ids) as i(id) join job b on b.id = i.id join run r on r.run_id = b.run_id));
 begin
-  if cardinality(v_held) = 0 then
-    return '{}'::bigint[];
-  end if;
-  return array(select b.id from unnest(p_job_ids) as i(id) join job b on b.id = i.id join run r on r.run_id = b.run_id where r.root_run_id = any (v_held));
+  return held_jobs(p_job_ids, array(select distinct r.root_run_id from unnest(p_job_ids) as i(id) join job b on b.id = i.id join run r on r.run_id = b.run_id));
 end
 $$;
 comment on function fencepost_private.busy_waiting_jobs(bigint[]) is 'Locks the root runs of these jobs without waiting and returns the jobs whose run is held by somebody else.';
 
--- Locks these root runs, but for those that somebody else holds: they are returned.
-create function fencepost_private.held_roots(p_root_ids bigint[]) returns bigint[]
+-- Locks these root runs, but for those that somebody else holds: the jobs among these that are of them are returned. Its
+-- callers have set the other switches.
+create function fencepost_private.held_jobs(p_job_ids bigint[], p_root_ids bigint[]) returns bigint[]
 language plpgsql volatile
 set search_path = fencepost_private, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -125,7 +114,8 @@ begin
   if cardinality(v_got) = cardinality(p_root_ids) then
     return '{}'::bigint[];
   end if;
-  return array(select i from unnest(p_root_ids) as i where not i = any (v_got));
+  return array(
+    select b.id from unnest(p_job_ids) as i(id) join job b on b.id = i.id join run r on r.run_id = b.run_id where not r.root_run_id = any (v_got));
 end
 $$;
-comment on function fencepost_private.held_roots(bigint[]) is 'Locks these root runs without waiting and returns those that somebody else holds.';
+comment on function fencepost_private.held_jobs(bigint[], bigint[]) is 'Locks these root runs without waiting and returns those of these jobs whose root somebody else holds.';
