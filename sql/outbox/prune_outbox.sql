@@ -1,5 +1,6 @@
 -- Marks consumers whose oldest unread event is older than their max_lag: the log is no longer kept for them. A step of
--- maintain(). Returns how many. Locks: the consumers that it marks, tried: one that is being moved is looked at the next time.
+-- maintain(). Returns how many. Locks: the consumers that it marks, and their rows, tried: one that is being moved or
+-- configured is looked at the next time.
 create function fencepost_private.expire_consumers()
 returns bigint
 language plpgsql
@@ -20,6 +21,8 @@ begin
     continue when not pg_try_advisory_xact_lock(lock_consumer(), v.consumer_id);
     v_since := unread_since((newest_state(v.consumer_id)).position);      -- it may have moved
     continue when (v_since < v_now - v.max_lag) is not true;
+    perform from consumer c where c.consumer_id = v.consumer_id for no key update skip locked;
+    continue when not found;
     update consumer c set expired_at = v_now where c.consumer_id = v.consumer_id;
     insert into event (xid, at, kind, data)
     values (xid(), v_now, 'consumer.expired', jsonb_build_object('consumer', v.name, 'unread_since', v_since, 'max_lag', v.max_lag));
@@ -31,7 +34,8 @@ $$;
 comment on function fencepost_private.expire_consumers() is 'A step of maintain(): marks consumers that fell behind their max_lag. Returns how many.';
 
 -- Removes where consumers stood before. A step of maintain(). Each pass reads only what is new since the last one: what
--- was removed before is dead, and under a held snapshot would be walked for nothing. Returns how many rows.
+-- was removed before is dead, and under a held snapshot would be walked for nothing. Returns how many rows. Locks: the rows
+-- of the consumers that have moved, tried: one that is being configured comes the next time.
 create function fencepost_private.prune_consumers()
 returns bigint
 language plpgsql
@@ -50,6 +54,8 @@ begin
     select c.consumer_id, c.pruned_seq, (newest_state(c.consumer_id)).seq as newest from consumer c order by c.consumer_id
   loop
     continue when v.newest - 1 <= v.pruned_seq;
+    perform from consumer c where c.consumer_id = v.consumer_id for no key update skip locked;
+    continue when not found;
     delete from consumer_state s where s.consumer_id = v.consumer_id and s.seq > v.pruned_seq and s.seq < v.newest;
     get diagnostics v_rows = row_count;
     update consumer c set pruned_seq = v.newest - 1 where c.consumer_id = v.consumer_id;

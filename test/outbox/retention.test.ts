@@ -161,6 +161,32 @@ describe('the log is kept', () => {
   })
 })
 
+describe('a consumer whose row a transaction holds', () => {
+  it('keeps no other from being pruned or marked', async () => {
+    const type = await setUp()
+    for (const name of ['held', 'free']) {
+      await createConsumer(db(), name, { types: [type] })
+      await comeAndGo(type, 1)
+      await drainEvents(db(), name)
+    }
+    await comeAndGo(type, 1)
+    await moveClock(db(), '8 days')
+    await using holder = await Session.open(database.url)
+    await holder.begin()
+    await holder.query(
+      `update fencepost_private.consumer set max_lag = max_lag where name = 'held'`,
+    )
+    await db().transaction(async (tx) => {
+      await tx.query(`set local lock_timeout = '1s'`)
+      expect(await one<number>(tx, 'select fencepost_private.prune_consumers()')).toBeGreaterThan(0)
+      expect(await one(tx, 'select fencepost_private.expire_consumers()')).toBe(1)
+    })
+    await holder.rollback()
+    expect(await one(db(), 'select fencepost_private.prune_consumers()')).toBeGreaterThan(0)
+    expect(await one(db(), 'select fencepost_private.expire_consumers()')).toBe(1)
+  })
+})
+
 describe('after a logical restore', () => {
   it.each([
     ['before a late commit', true],
