@@ -154,8 +154,7 @@ describe('settings', () => {
 })
 
 describe('a failure', () => {
-  const broker = (apiId: string, canRetry = false) =>
-    Object.assign(new Error('says the broker'), { apiId, canRetry })
+  const broker = (apiId: string) => Object.assign(new Error('says the broker'), { apiId })
 
   it.each([
     [
@@ -163,14 +162,17 @@ describe('a failure', () => {
       { about: 'message', final: true, reason: 'MESSAGE_TOO_LARGE: says the broker' },
     ],
     [broker('TOPIC_AUTHORIZATION_FAILED'), { about: 'access', final: false }],
-    [broker('UNKNOWN_TOPIC_OR_PARTITION', true), { about: 'topic', final: false }],
+    [broker('UNKNOWN_TOPIC_OR_PARTITION'), { about: 'topic', final: false }],
     [
       Object.assign(new Error('Unknown topic x.'), { code: 'PLT_KFK_USER' }),
       { about: 'topic', final: false },
     ],
     [broker('UNKNOWN_SERVER_ERROR'), { about: 'message', final: false }],
-    [broker('NOT_ENOUGH_REPLICAS', true), { about: 'none' }],
+    [broker('NOT_ENOUGH_REPLICAS'), { about: 'none' }],
     [broker('CLUSTER_AUTHORIZATION_FAILED'), { about: 'none' }],
+    [broker('INVALID_REPLICATION_FACTOR'), { about: 'none' }],
+    [broker('UNSUPPORTED_COMPRESSION_TYPE'), { about: 'none' }],
+    [broker('UNSUPPORTED_FOR_MESSAGE_FORMAT'), { about: 'none' }],
     [new Error('ECONNREFUSED'), { about: 'none', reason: 'ECONNREFUSED' }],
     ['a text', { about: 'none', reason: 'a text' }],
   ])('%s', (error, verdict) => {
@@ -179,8 +181,8 @@ describe('a failure', () => {
 
   it('of several requests, or with a cause, is the most telling of them', () => {
     const inner = new AggregateError([
-      broker('NOT_LEADER_OR_FOLLOWER', true),
-      broker('UNKNOWN_TOPIC_OR_PARTITION', true),
+      broker('NOT_LEADER_OR_FOLLOWER'),
+      broker('UNKNOWN_TOPIC_OR_PARTITION'),
     ])
     const outer = new AggregateError([
       new Error('cut'),

@@ -12,41 +12,28 @@ export interface Verdict {
 
 const NONE: Verdict = { about: 'none', final: false }
 
-/** Answers of brokers that are about a message or a topic. */
+/**
+ * Answers of brokers that are about a message or a topic. Any other is about the cluster, its settings or our producer:
+ * it would be the same for all messages, and so all wait.
+ */
 const VERDICTS: Readonly<Record<string, Verdict>> = {
   MESSAGE_TOO_LARGE: { about: 'message', final: true },
   RECORD_LIST_TOO_LARGE: { about: 'message', final: true },
   INVALID_RECORD: { about: 'message', final: true },
   INVALID_TIMESTAMP: { about: 'message', final: true },
   POLICY_VIOLATION: { about: 'message', final: true },
-  UNSUPPORTED_FOR_MESSAGE_FORMAT: { about: 'message', final: true },
   INVALID_TOPIC_EXCEPTION: { about: 'topic', final: true },
   TOPIC_AUTHORIZATION_FAILED: { about: 'access', final: false },
   UNKNOWN_TOPIC_OR_PARTITION: { about: 'topic', final: false },
+  // what brokers say when they have stumbled over a message, but also over themselves
+  UNKNOWN_SERVER_ERROR: { about: 'message', final: false },
+  INVALID_REQUEST: { about: 'message', final: false },
 }
-
-/** Answers that are about us or the producer, whatever the message. */
-const OURS = new Set([
-  'CLUSTER_AUTHORIZATION_FAILED',
-  'TRANSACTIONAL_ID_AUTHORIZATION_FAILED',
-  'SASL_AUTHENTICATION_FAILED',
-  'UNSUPPORTED_SASL_MECHANISM',
-  'ILLEGAL_SASL_STATE',
-  'UNSUPPORTED_VERSION',
-  'INVALID_PRODUCER_EPOCH',
-  'PRODUCER_FENCED',
-  'OUT_OF_ORDER_SEQUENCE_NUMBER',
-  'UNKNOWN_PRODUCER_ID',
-  'DUPLICATE_SEQUENCE_NUMBER',
-  'BROKER_NOT_AVAILABLE',
-  'INVALID_REQUIRED_ACKS',
-])
 
 /** An error of the client, whose own errors are below it or are its causes. */
 interface ClientError extends Error {
   /** The broker's answer, by its name. */
   readonly apiId?: string
-  readonly canRetry?: boolean
   readonly code?: string
   readonly errors?: readonly ClientError[]
 }
@@ -65,15 +52,13 @@ export function verdictOf(error: unknown): Verdict & { readonly reason: string }
   return { ...telling.verdict, reason: apiId === undefined ? message : `${apiId}: ${message}` }
 }
 
-function judge({ apiId, canRetry, code, message }: ClientError): Verdict {
+function judge({ apiId, code, message }: ClientError): Verdict {
   if (apiId === undefined) {
     // What the client says when it was told that a topic does not exist.
     const isUnknown = code === 'PLT_KFK_USER' && message.startsWith('Unknown topic')
     return isUnknown ? { about: 'topic', final: false } : NONE
   }
-  const known = VERDICTS[apiId]
-  if (known !== undefined) return known
-  return canRetry === true || OURS.has(apiId) ? NONE : { about: 'message', final: false }
+  return VERDICTS[apiId] ?? NONE
 }
 
 /** The errors that have none below them. */
