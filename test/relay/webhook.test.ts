@@ -1,103 +1,19 @@
 import { randomBytes } from 'node:crypto'
 import { Webhook } from 'standardwebhooks'
-import { afterEach, describe, expect, it } from 'vitest'
-import { connect, json } from '../../src/database/database.ts'
-import { WebhookRelay } from '../../src/relay/webhook.ts'
-import { createLogger } from '../../src/telemetry/logger.ts'
-import type { AttemptReport } from '../../src/worker/report.ts'
-import { moveClock, restoreClock } from '../support/clock.ts'
-import { enqueue, freshType, violations } from '../support/engine.ts'
-import { publishing } from '../support/outbox.ts'
-import { ownDatabase, testDatabase } from '../support/server.ts'
+import { describe, expect, it } from 'vitest'
+import { moveClock } from '../support/clock.ts'
+import { testDatabase } from '../support/server.ts'
 import { column, one } from '../support/sql.ts'
 import { Endpoint, type Hit } from './endpoint.ts'
+import { serving } from './serving.ts'
 
-const database = ownDatabase()
-const db = () => database.db
-afterEach(async () => {
-  await restoreClock(db())
-  expect(await violations(db())).toEqual([])
-})
-
-/** What relays logged, and what they told of attempts. */
-let logged = ''
-let attempts: AttemptReport[] = []
-
-/** A relay that allows loopback, until it is disposed of. */
-function relaying({
-  allowPrivate = true,
-  concurrency,
-}: {
-  allowPrivate?: boolean
-  concurrency?: number
-} = {}) {
-  logged = ''
-  attempts = []
-  const relayDb = connect({ url: database.url, max: 4, applicationName: 'webhook relay' })
-  const relay = new WebhookRelay({
-    db: relayDb,
-    url: database.url,
-    log: createLogger({ destination: { write: (text) => (logged += text) } }),
-    concurrency,
-    allowPrivate,
-    poll: 100,
-    stopDeadline: 1000,
-    onAttempt: (report) => attempts.push(report),
-  })
-  const running = relay.run()
-  running.catch(() => {}) // who expects its end asks for it
-  return {
-    running,
-    async [Symbol.asyncDispose]() {
-      await relay.stop()
-      await relayDb.close()
-    },
-  }
-}
-
-interface Made {
-  readonly name: string
-  readonly secret: string
-  /** Makes one event for it. */
-  tell(): Promise<void>
-  configure(change: string): Promise<void>
-}
-
-/** A webhook for the events of a type of its own. */
-async function webhook(url: string): Promise<Made> {
-  const name = `hook.${randomBytes(5).toString('hex')}`
-  const type = await publishing(db(), freshType())
-  const secret = await one<string>(db(), 'select fencepost.create_webhook($1, $2, $3)', [
-    name,
-    url,
-    json({ types: [type] }),
-  ])
-  return {
-    name,
-    secret,
-    tell: async () => void (await enqueue(db(), type)),
-    configure: (change) => one(db(), `select fencepost.configure_webhook($1, ${change})`, [name]),
-  }
-}
-
-const seen = (name: string, what: string) =>
-  one(db(), `select ${what} from fencepost.webhooks where name = $1`, [name])
+const { db, webhook, relaying, seen, ended, waitsOf, logged } = serving()
 
 /** Throws unless the signature holds, by the library that receivers use. */
 const verified = (secret: string, { body, headers }: Hit) =>
   new Webhook(secret).verify(body, headers as Record<string, string>)
 
-/** How long its deliveries wait for their next attempts, in seconds. */
-const waitsOf = (name: string) =>
-  column<number>(
-    db(),
-    `select extract(epoch from d.available_at - fencepost_private.now())::float8 from fencepost_private.delayed d
-     join fencepost_private.lane l using (lane_id) join fencepost_private.job_type t using (type_id) where t.type like '%' || $1`,
-    [name],
-  )
-
 const idOf = ({ headers }: Hit) => headers['webhook-id']
-const ended = (name: string) => attempts.filter(({ type }) => type.endsWith(name))
 
 describe('a delivery', () => {
   it('is one signed POST of the event', async () => {
@@ -124,7 +40,7 @@ describe('a delivery', () => {
       db(),
       'select e::text from fencepost_private.event e union all select j::text from fencepost_private.job j',
     )
-    expect(`${kept.join()}${logged}`).not.toContain(made.secret.slice(6))
+    expect(`${kept.join()}${logged()}`).not.toContain(made.secret.slice(6))
   })
 
   it('reaches webhooks that are made while the relay runs', async () => {
@@ -346,34 +262,14 @@ describe('the relay', () => {
 
   it('stops while its worker cannot reach the database', async () => {
     await webhook('https://example.com/')
-    const relay = new WebhookRelay({
-      db: db(),
-      url: 'postgresql://127.0.0.1:1/none',
-      log: createLogger({ destination: { write: (text) => (logged += text) } }),
-      allowPrivate: false,
-      poll: 100,
-      stopDeadline: 1000,
-    })
-    logged = ''
-    const running = relay.run()
-    await expect.poll(() => logged).toMatch(/ECONNREFUSED/)
-    await relay.stop()
-    await running
+    await using _ = relaying({ db: db(), url: 'postgresql://127.0.0.1:1/none' })
+    await expect.poll(logged).toMatch(/ECONNREFUSED/)
   })
 
   it('ends when the schema does not fit', async () => {
     await using elsewhere = await testDatabase()
     await elsewhere.db.query('drop view fencepost.webhooks; drop function fencepost.relay_webhooks')
-    const relayDb = connect({ url: elsewhere.url, max: 1 })
-    const relay = new WebhookRelay({
-      db: relayDb,
-      url: elsewhere.url,
-      log: createLogger({ destination: { write() {} } }),
-      allowPrivate: false,
-      poll: 100,
-      stopDeadline: 1000,
-    })
-    await expect(relay.run()).rejects.toMatchObject({ code: 'JE011' })
-    await relayDb.close()
+    await using relay = relaying({ url: elsewhere.url })
+    await expect(relay.running).rejects.toMatchObject({ code: 'JE011' })
   })
 })

@@ -18,7 +18,7 @@ export interface Post {
 export interface Answer {
   readonly status: number
   readonly retryAfter: string | undefined
-  /** The beginning of the body, for people. */
+  /** The beginning of the body, for people: of a refusal, when it came soon. */
   readonly excerpt: string
 }
 
@@ -29,9 +29,12 @@ export class ForbiddenEndpointError extends Error {
 
 /** The most of an answer that is read, in bytes. */
 const MOST = 2048
+/** How long the body of an answer is waited for, in ms: a refusal does not hang on its explanation. */
+const SOON = 1_000
 
 /**
- * Sends one POST and reads the beginning of the answer. Follows no redirects, uses no proxy, and connects to no
+ * Sends one POST. Its status is the answer, whatever becomes of the body after it: of a refusal the beginning is read
+ * for as long as a second, of anything else nothing. Follows no redirects, uses no proxy, and connects to no
  * address but those that were judged: what a name leads to is looked up and judged for this connection.
  *
  * @throws ForbiddenEndpointError, and whatever connections fail with
@@ -50,8 +53,10 @@ export async function post({ url, headers, body, allowPrivate, signal }: Post): 
     })
     sent.on('error', reject)
     sent.on('response', (response) => {
+      // the answer is there: nothing that happens to the connection from here on changes it
+      sent.off('error', reject).on('error', () => {})
       const { statusCode: status = 0, headers: told } = response
-      void beginning(response).then((excerpt) => {
+      void (status < 300 ? Promise.resolve('') : beginning(response)).then((excerpt) => {
         sent.destroy()
         resolve({ status, retryAfter: told['retry-after'], excerpt })
       })
@@ -87,16 +92,20 @@ function forbidden(host: string): ForbiddenEndpointError {
   )
 }
 
-/** What comes of the body until it is enough or breaks off: the status was told before, and is what counts. */
+/** What comes of the body until it is enough, takes too long or breaks off. */
 async function beginning(response: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = []
   let length = 0
+  const timer = setTimeout(() => response.destroy(), SOON)
   try {
     for await (const chunk of response) {
       chunks.push(chunk as Buffer)
       length += (chunk as Buffer).length
       if (length >= MOST) break
     }
-  } catch {}
+  } catch {
+  } finally {
+    clearTimeout(timer)
+  }
   return Buffer.concat(chunks).subarray(0, MOST).toString()
 }
