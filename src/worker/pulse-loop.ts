@@ -77,6 +77,11 @@ export class PulseLoop {
     this.#blocked = blocked
   }
 
+  /** The next heartbeat is due now. */
+  beat(): void {
+    this.#beats.ring()
+  }
+
   async close(): Promise<void> {
     this.#closed = true
     this.#beats.ring()

@@ -20,6 +20,7 @@ export interface PulseThreadData extends PulseSettings {
 export type PulseOrder =
   | { readonly kind: 'incarnation'; readonly incarnation: number | undefined }
   | { readonly kind: 'held'; readonly held: Held }
+  | { readonly kind: 'beat' }
   | { readonly kind: 'stop' }
 
 const port = parentPort
@@ -39,6 +40,7 @@ const watching = setInterval(() => hear(detector.look()), WATCH_EVERY)
 port.on('message', (order: PulseOrder) => {
   if (order.kind === 'incarnation') loop.incarnation = order.incarnation
   else if (order.kind === 'held') loop.held = order.held
+  else if (order.kind === 'beat') loop.beat()
   else void stop()
 })
 loop.start()

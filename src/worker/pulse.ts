@@ -23,6 +23,8 @@ export interface Pulse {
   readonly watch: LoopWatch
   start(): void
   setIncarnation(incarnation: number | undefined): void
+  /** Asks the engine now, not when it is time, what is to be known of what the worker holds. */
+  beat(): void
   stop(): Promise<void>
 }
 
@@ -60,6 +62,11 @@ class ThreadPulse implements Pulse {
   setIncarnation(incarnation: number | undefined): void {
     this.#incarnation = incarnation
     this.#order({ kind: 'incarnation', incarnation })
+  }
+
+  beat(): void {
+    this.#order({ kind: 'held', held: this.#options.held() })
+    this.#order({ kind: 'beat' })
   }
 
   async stop(): Promise<void> {
@@ -134,6 +141,11 @@ class LocalPulse implements Pulse {
 
   setIncarnation(incarnation: number | undefined): void {
     this.#loop.incarnation = incarnation
+  }
+
+  beat(): void {
+    this.#loop.held = this.#options.held()
+    this.#loop.beat()
   }
 
   async stop(): Promise<void> {

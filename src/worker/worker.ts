@@ -161,6 +161,10 @@ export class Worker implements AsyncDisposable {
     this.#listener?.on('cancel', (incarnation, jobs) => {
       if (incarnation === this.#incarnation) this.#directives.cancel(jobs)
     })
+    // Whoever cancelled a job while nobody listened is heard now.
+    this.#listener?.on('state', (state) => {
+      if (state === 'ready') this.#pulse.beat()
+    })
     this.#sleeper = new Sleeper({
       db,
       log,

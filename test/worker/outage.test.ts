@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { checkInvariants } from '../../src/database/engine.ts'
 import { defineJob, Fencepost } from '../../src/index.ts'
 import { startProxy, type TcpProxy } from '../support/proxy.ts'
-import { deferred, Stage } from './stage.ts'
+import { deferred, fired, Stage } from './stage.ts'
 
 let stage: Stage
 let proxy: TcpProxy
@@ -82,6 +82,31 @@ it('loses no job and completes none twice when connections are reset at any mome
   await expect.poll(() => told().size).toBe(2_000)
   await worker.stop()
   expect(await checkInvariants(stage.database.db)).toEqual([])
+})
+
+it('hears once it is back that a job was cancelled meanwhile, and not with its next heartbeat', async () => {
+  const { engine, log } = stage
+  const started = deferred()
+  const told = deferred<unknown>()
+  const job = defineJob({
+    type: 'outage.cancelled',
+    run: async (_, { signal }) => {
+      started.resolve()
+      told.resolve(await fired(signal))
+      throw signal.reason
+    },
+  })
+  const worker = far.worker([job], { logger: log, ttl: '1d' })
+  await worker.start()
+  const id = await engine.enqueue(job, {})
+  await started.promise
+  await stage.asleep()
+  await proxy.close()
+  await engine.cancel(id)
+  proxy = await reopen(proxy)
+  expect(await told.promise).toMatchObject({ why: 'cancelled' })
+  await log.ended(id, 'cancelled')
+  await worker.stop()
 })
 
 it('stops in bounded time although nothing answers', async () => {

@@ -33,6 +33,7 @@ describe('cancel', () => {
     await using _ = await stage.work([job])
     const id = await engine.enqueue(job, {})
     await started
+    await stage.asleep()
     const asked = performance.now()
     expect(await engine.cancel(id, 'changed my mind')).toBe('cancel_requested')
     expect(await told).toMatchObject({ name: 'AbortError', why: 'cancelled' })
@@ -183,7 +184,7 @@ describe('an idle worker', () => {
     await log.ended(id)
     const waited = performance.now() - enqueued
     expect(waited).toBeGreaterThan(690)
-    expect(waited).toBeLessThan(2_500)
+    expect(waited).toBeLessThan(20_000) // its poll comes after a minute
   })
 
   it('finds work by polling where notifications are not', async () => {

@@ -1,3 +1,4 @@
+import { expect } from 'vitest'
 import { Fencepost, type JobDefinition, type Worker, type WorkerOptions } from '../../src/index.ts'
 import type { Logger } from '../../src/telemetry/logger.ts'
 import { type TestDatabase, testDatabase } from '../support/server.ts'
@@ -93,6 +94,13 @@ export class Stage implements AsyncDisposable {
     const worker = this.engine.worker(definitions, { logger: this.log, ...options })
     await worker.start()
     return worker
+  }
+
+  /** Waits until a worker sleeps, and so hears what it is told. */
+  async asleep(): Promise<void> {
+    const locks = `select from pg_locks join pg_stat_activity using (pid)
+      where locktype = 'advisory' and application_name = 'fencepost listener' and datname = current_database()`
+    await expect.poll(() => this.database.db.query(locks)).not.toEqual([])
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
