@@ -141,8 +141,8 @@ export class AttemptContext implements JobContext {
 
   async complete(tx: TransactionHandle, result?: unknown): Promise<void> {
     const { jobId, token } = this
-    const completed = this.#fenced(engine.complete(adopt(tx), jobId, token, result))
-    await this.#attempt.departBy('completed', completed)
+    const completed = engine.complete(adopt(tx), jobId, token, result)
+    await this.#fenced(this.#attempt.completeBy(completed))
   }
 
   async #suspend(marker: string, until: engine.Suspension): Promise<never> {

@@ -1,4 +1,5 @@
 import type { RunDirective } from '../database/engine.ts'
+import { DatabaseError } from '../database/errors.ts'
 import { encodeJson } from '../database/json.ts'
 import type { JobDefinition } from '../definitions/define-job.ts'
 import { FencepostError } from '../errors.ts'
@@ -15,7 +16,7 @@ export type Ending =
     }
   | { readonly kind: 'failed'; readonly failure: Failure }
   /** The attempt ended by a statement of its own: there is nothing to send. */
-  | { readonly kind: 'departed'; readonly outcome: 'completed' | 'suspended' | 'released' }
+  | { readonly kind: 'departed'; readonly outcome: 'suspended' | 'released' }
 
 /** Who runs attempts. */
 export interface AttemptHost extends ContextHost {
@@ -43,8 +44,10 @@ export class Attempt {
   detached = false
   /** True when its result travels alone, so that a refusal concerns no other. */
   alone = false
-  /** True when its result was sent and no answer came: it may have been accepted. */
+  /** True when it may have ended already: its result was sent and no answer came, or {@link completing}. */
   doubtful = false
+  /** True when a transaction of the handler completes the job: only the database knows whether it committed. */
+  completing = false
   readonly #host: AttemptHost
   #control: AbortController | undefined
   #aborted: AttemptAbortedError | undefined
@@ -110,15 +113,26 @@ export class Attempt {
   }
 
   /** Ends it by a statement of its own; when that fails it goes on. */
-  async departBy<T>(
-    outcome: 'completed' | 'suspended' | 'released',
-    statement: Promise<T>,
-  ): Promise<T> {
+  async departBy<T>(outcome: 'suspended' | 'released', statement: Promise<T>): Promise<T> {
     this.ending = { kind: 'departed', outcome }
     try {
       return await statement
     } catch (error) {
       this.ending = undefined
+      throw error
+    }
+  }
+
+  /** Completes it by a statement in a transaction of the handler. One that was refused has done nothing. */
+  async completeBy(statement: Promise<void>): Promise<void> {
+    const before = this.completing
+    this.completing = true
+    try {
+      await statement
+    } catch (error) {
+      if (error instanceof FencepostError || error instanceof DatabaseError) {
+        this.completing = before
+      }
       throw error
     }
   }
@@ -161,11 +175,7 @@ export class Attempt {
     clearTimeout(this.#grace)
     this.endedAt = performance.now()
     if (this.ending?.kind !== 'departed') this.ending = ending
-    else if (this.ending.outcome === 'completed' && ending.kind === 'failed') {
-      // Its transaction may have rolled back. If it did commit, the engine refuses this.
-      this.ending = ending
-      this.doubtful = true
-    }
+    this.doubtful = this.completing
     this.#host.ended(this)
   }
 }

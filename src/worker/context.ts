@@ -83,7 +83,8 @@ export interface JobContext {
   /**
    * Completes the job inside the handler's own transaction: what it wrote there, the result and the
    * event are one commit. When the lease was lost it throws, so that the transaction rolls back.
-   * Make it the last statement, and return after the commit.
+   * Make it the last statement, and return after the commit. If the transaction rolls back, the job
+   * ends as the handler does: completed with what it returns, or failed with what it throws.
    *
    * @param tx a transaction of postgres.js, node-postgres or anything with `query(text, params)`
    * @throws FencepostError JE001 when the lease was lost, JE006 when the result is too large

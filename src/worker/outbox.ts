@@ -8,6 +8,8 @@ const LARGE = 32_000
 export class Outbox {
   #waiting: Attempt[] = []
   #resting: Attempt[] = []
+  /** Whether there is anything to send for them is being asked. */
+  readonly #doubted = new Set<Attempt>()
   #oldestAt = 0
 
   get size(): number {
@@ -16,7 +18,7 @@ export class Outbox {
 
   /** True when nothing is left to send, now or later. */
   get isEmpty(): boolean {
-    return this.#waiting.length === 0 && this.#resting.length === 0
+    return this.#waiting.length === 0 && this.#resting.length === 0 && this.#doubted.size === 0
   }
 
   /** True when some rest until {@link resume}. */
@@ -63,6 +65,16 @@ export class Outbox {
   resume(): void {
     this.putBack(this.#resting)
     this.#resting = []
+  }
+
+  /** Nothing is sent of it until it is known whether it has ended already: see {@link know}. */
+  doubt(attempt: Attempt): void {
+    this.#doubted.add(attempt)
+  }
+
+  /** Whether it has ended is known, as far as it can be. */
+  know(attempt: Attempt): void {
+    this.#doubted.delete(attempt)
   }
 
   /** Takes out those that there is no use in sending. */

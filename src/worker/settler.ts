@@ -18,6 +18,8 @@ export interface SettlerOptions {
   readonly outbox: Outbox
   /** It is known how an attempt ended. */
   readonly settled: (attempt: Attempt, outcome: ReportedOutcome, verdict?: Verdict) => void
+  /** A question about an attempt is answered: there may be something to send, or nothing more. */
+  readonly asked: () => void
 }
 
 /** An attempt, among the answers of one round: a worker may report two of one job at once. */
@@ -33,25 +35,37 @@ export class Settler {
     this.#options = options
   }
 
+  /**
+   * A handler has ended that completed its job in a transaction of its own: whether that committed is
+   * asked first. If it did not, the job ends as the handler did. If it is still open, the database lets
+   * us wait for it, and so nobody else's result may wait with it.
+   */
+  ask(attempt: Attempt): Promise<void> {
+    return this.#inquire(attempt, () => {
+      if (attempt.lost) return
+      attempt.alone = true
+      this.#options.outbox.add(attempt)
+    })
+  }
+
   /** The engine answered: what it says nothing of, it accepted. */
   answered(results: readonly Attempt[], told: ReadonlyMap<string, AttemptDirective>): void {
     for (const attempt of results) {
       const directive = told.size === 0 ? undefined : told.get(keyOf(attempt.job))?.directive
       if (directive === 'busy') this.#options.outbox.rest([attempt])
       else if (directive !== 'lost') this.#accepted(attempt, directive as Verdict | undefined)
-      else if (attempt.doubtful) void this.#resolveDoubt(attempt)
-      else this.#options.runner.lose(attempt)
+      else this.#refusedAsLost(attempt)
     }
   }
 
   /** Nothing was done, for a reason that lies in what was sent: each is sent alone, then replaced. */
   refused(error: Error, results: readonly Attempt[]): void {
-    const { outbox, runner, log } = this.#options
+    const { outbox, log } = this.#options
     for (const attempt of results) {
       if (results.length > 1) attempt.alone = true
       else if (!replace(attempt, error)) {
         log.error({ error, job: attempt.job.job_id }, 'a result was refused, and is given up')
-        runner.lose(attempt)
+        this.#lose(attempt)
         return
       }
     }
@@ -60,7 +74,7 @@ export class Settler {
 
   /** The worker's incarnation was lost, and with it all that it held. */
   lost(results: readonly Attempt[]): void {
-    for (const attempt of results) this.#options.runner.lose(attempt)
+    for (const attempt of results) this.#refusedAsLost(attempt)
   }
 
   /** No answer came. They are sent again, and `isUnknown` that they may have been accepted. */
@@ -70,16 +84,30 @@ export class Settler {
   }
 
   #accepted(attempt: Attempt, verdict: Verdict | undefined): void {
-    const { runner, settled } = this.#options
+    const { runner, settled, log } = this.#options
+    if (attempt.completing) {
+      log.warn(
+        { job: attempt.job.job_id },
+        'the transaction in which the handler completed its job did not commit: the job ends as the handler did',
+      )
+    }
     runner.settle(attempt)
     if (verdict === undefined) settled(attempt, 'completed')
     else settled(attempt, failedOutcome(attempt, verdict), verdict)
   }
 
-  /** Refused, but it may have been accepted before: the history knows. */
-  async #resolveDoubt(attempt: Attempt): Promise<void> {
-    const { runner, settled } = this.#options
+  /** The lease is gone. It may be that the attempt ended well before: the history knows. */
+  #refusedAsLost(attempt: Attempt): void {
+    if (attempt.doubtful) void this.#inquire(attempt, () => this.#lose(attempt))
+    else this.#lose(attempt)
+  }
+
+  /** Settles an attempt as the history says that it ended; `otherwise` when it does not say so. */
+  async #inquire(attempt: Attempt, otherwise: () => void): Promise<void> {
+    const { runner, outbox, settled, asked } = this.#options
+    outbox.doubt(attempt)
     const outcome = await this.#outcomeOf(attempt)
+    outbox.know(attempt)
     switch (outcome) {
       case 'completed':
       case 'failed':
@@ -87,10 +115,16 @@ export class Settler {
       case 'timed_out':
         runner.settle(attempt)
         settled(attempt, outcome)
-        return
+        break
       default:
-        runner.lose(attempt)
+        otherwise()
     }
+    asked()
+  }
+
+  #lose(attempt: Attempt): void {
+    attempt.completing = false
+    this.#options.runner.lose(attempt)
   }
 
   /** What the history says of an attempt; undefined when it does not know, or does not answer. */

@@ -66,6 +66,7 @@ export class Worker implements AsyncDisposable {
   readonly #load = new Load()
   readonly #pulse: Pulse
   readonly #runner: Runner
+  readonly #settler: Settler
   readonly #pump: Pump
   readonly #directives: Directives
   readonly #listener: Listener | undefined
@@ -132,12 +133,13 @@ export class Worker implements AsyncDisposable {
       incarnationLost: (incarnation) => this.#incarnationLost(incarnation),
       drain: () => this.#drain(),
     })
-    const settler = new Settler({
+    this.#settler = new Settler({
       db,
       log,
       runner: this.#runner,
       outbox: this.#outbox,
       settled: (attempt, outcome, verdict) => this.#reporter.ended(attempt, outcome, verdict),
+      asked: () => this.#pump.poke(),
     })
     this.#pump = new Pump({
       ...settings,
@@ -146,7 +148,7 @@ export class Worker implements AsyncDisposable {
       types,
       runner: this.#runner,
       outbox: this.#outbox,
-      settler,
+      settler: this.#settler,
       load: this.#load,
       claimed: (count) => {
         this.#reporter.counters.claimed += count
@@ -281,6 +283,8 @@ export class Worker implements AsyncDisposable {
     if (attempt.ending?.kind === 'departed') {
       this.#runner.settle(attempt)
       this.#reporter.ended(attempt, attempt.ending.outcome)
+    } else if (attempt.completing) {
+      void this.#settler.ask(attempt)
     } else if (!attempt.lost) {
       this.#outbox.add(attempt)
     }

@@ -238,6 +238,95 @@ describe('complete(tx)', () => {
     expect(await engine.job(id)).toMatchObject({ status: 'completed', result: 'done', attempts: 1 })
   })
 
+  it('that rolled back leaves the end to a handler that returns all the same', async () => {
+    const { engine, log } = stage
+    const job = defineJob({
+      type: 'tx.swallowed',
+      run: async (_, ctx) => {
+        const transaction = sql.begin(async (tx) => {
+          await ctx.complete(tx, 'from the transaction')
+          throw new Error('rolled back')
+        })
+        await transaction.catch(() => {})
+        return 'from the handler'
+      },
+    })
+    await using worker = await stage.work([job])
+    const id = await engine.enqueue(job, {})
+    expect(await log.ended(id)).toMatchObject({ outcome: 'completed' })
+    expect(await engine.job(id)).toMatchObject({
+      status: 'completed',
+      attempts: 1,
+      result: 'from the handler',
+    })
+    expect(log.lines.filter(({ job, level }) => job === id && level === 'warn')).toEqual([
+      expect.objectContaining({ msg: expect.stringContaining('did not commit') }),
+    ])
+    expect(worker.counters).toMatchObject({ completed: 1, lost: 0 })
+  })
+
+  it.each([
+    ['commits', 'from the transaction'],
+    ['rolls back', 'from the handler'],
+  ])('that is open when the handler returns, and %s, ends the job once', async (end, result) => {
+    const { engine, log, database } = stage
+    const go = deferred()
+    let transaction: Promise<unknown> = Promise.resolve()
+    const job = defineJob({
+      type: `tx.open ${end}`.replace(/\W/g, '_'),
+      run: async (_, ctx) => {
+        const completed = deferred()
+        transaction = sql
+          .begin(async (tx) => {
+            await ctx.complete(tx, 'from the transaction')
+            completed.resolve()
+            await go.promise
+            if (end === 'rolls back') throw new Error('rolled back')
+          })
+          .catch(() => {})
+        await completed.promise
+        return 'from the handler'
+      },
+    })
+    const other = defineJob({ type: `${job.type}_other`, run: () => 'meanwhile' })
+    await using worker = await stage.work([job, other])
+    const id = await engine.enqueue(job, {})
+    const waiting = `select count(*) from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock'`
+    await expect.poll(() => database.db.query(waiting)).toEqual([{ count: 1 }])
+    // Nobody else waits for it.
+    const meanwhile = await engine.enqueue(other, {})
+    expect(await log.ended(meanwhile)).toMatchObject({ outcome: 'completed' })
+    expect(log.attempts.filter((line) => line.job === id)).toEqual([])
+    go.resolve()
+    await transaction
+    expect(await log.ended(id)).toMatchObject({ outcome: 'completed' })
+    expect(await engine.job(id)).toMatchObject({ status: 'completed', attempts: 1, result })
+    expect(worker.counters).toMatchObject({ completed: 2, lost: 0 })
+  })
+
+  it('tells a handler that goes on after a rollback of a cancellation', async () => {
+    const { engine, log } = stage
+    const back = deferred()
+    const job = defineJob({
+      type: 'tx.goes_on',
+      run: async (_, ctx) => {
+        const transaction = sql.begin(async (tx) => {
+          await ctx.complete(tx)
+          throw new Error('rolled back')
+        })
+        await transaction.catch(() => {})
+        back.resolve()
+        throw await fired(ctx.signal)
+      },
+    })
+    await using _ = await stage.work([job])
+    const id = await engine.enqueue(job, {})
+    await back.promise
+    await engine.cancel(id)
+    expect(await log.ended(id)).toMatchObject({ outcome: 'cancelled' })
+  })
+
   it('rolls the whole transaction back when the lease was lost, and the handler is told', async () => {
     const { engine, log, database } = stage
     const reached = deferred<number>()
