@@ -69,7 +69,8 @@ function retryIn(thrown: unknown): string | null {
 }
 
 function summary(thrown: unknown): string {
-  if (thrown instanceof Error) return String(thrown.message) || String(thrown.name)
+  if (thrown instanceof Error)
+    return String(thrown.message) || reasonsIn(thrown) || String(thrown.name)
   if (typeof thrown === 'string') return thrown || 'the handler threw an empty text'
   if (thrown instanceof Promise) return 'the handler threw a promise'
   if (thrown !== null && typeof thrown === 'object') {
@@ -78,6 +79,12 @@ function summary(thrown: unknown): string {
     return `the handler threw ${kindOf(thrown)}: ${jsonOf(thrown)}`
   }
   return `the handler threw ${String(thrown)}`
+}
+
+/** What several errors in one say: that none of a host's addresses could be reached has no words of its own. */
+function reasonsIn(thrown: Error): string {
+  if (!(thrown instanceof AggregateError)) return ''
+  return thrown.errors.slice(0, 5).map(summary).join('; ')
 }
 
 function kindOf(thrown: object): string {

@@ -102,6 +102,7 @@ describe('consume', () => {
       undefined,
       Object.create(null),
       Symbol('odd'),
+      new AggregateError([new Error('no route'), new Error('refused')]),
     ]
     const ids = await put(name, thrown.length)
     await consumed(
@@ -120,6 +121,7 @@ describe('consume', () => {
       'the handler threw undefined',
       'the handler threw an object: {}',
       'the handler threw Symbol(odd)',
+      'no route; refused',
     ])
   })
 

@@ -1,11 +1,15 @@
 import { BlockList, isIP } from 'node:net'
 
-/** IPv4 that is not the public Internet: private, loopback, link-local (clouds keep credentials there), shared … */
+/**
+ * IPv4 that is not the public Internet: private, loopback, link-local (clouds keep credentials there), shared …; and
+ * the one where Azure does, which looks public.
+ */
 const notPublic4: readonly (readonly [network: string, prefix: number])[] = [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
   ['100.64.0.0', 10],
   ['127.0.0.0', 8],
+  ['168.63.129.16', 32],
   ['169.254.0.0', 16],
   ['172.16.0.0', 12],
   ['192.0.0.0', 24],

@@ -4,9 +4,10 @@ import { defineJob, type JobDefinition } from '../../definitions/define-job.ts'
 import { FencepostError } from '../../errors.ts'
 import { asRefusal } from '../../refusal.ts'
 import { version } from '../../version.ts'
+import { AttemptAbortedError } from '../../worker/abort.ts'
 import type { JobContext } from '../../worker/context.ts'
 import { PermanentError } from '../../worker/failure.ts'
-import { type Answer, post } from './post.ts'
+import { type Answer, type Post, post } from './post.ts'
 import { signedHeaders } from './signature.ts'
 import { askedWait, judge } from './verdict.ts'
 
@@ -30,17 +31,19 @@ async function deliver(
   { db, allowPrivate }: DeliveryOptions,
 ): Promise<{ readonly status: number }> {
   const { url, message_id: id, body, secrets } = await deliveryOf(db, context)
-  const answer = await post({
-    url,
-    headers: {
-      'content-type': 'application/json',
-      'user-agent': `Fencepost/${version}`,
-      ...signedHeaders({ id, body }, secrets, new Date()),
+  const answer = await answerTo(
+    {
+      url,
+      headers: {
+        'content-type': 'application/json',
+        'user-agent': `Fencepost/${version}`,
+        ...signedHeaders({ id, body }, secrets, new Date()),
+      },
+      body,
+      allowPrivate,
     },
-    body,
-    allowPrivate,
-    signal: context.signal,
-  })
+    context,
+  )
   if (judge(answer, await waitAfter(answer, context, db)) === 'gone') {
     await engine.configureWebhook(db, context.type.slice(PREFIX.length), {
       paused: true,
@@ -49,6 +52,18 @@ async function deliver(
     throw new Error('the endpoint answered 410 Gone: its webhook was paused')
   }
   return { status: answer.status }
+}
+
+/** What the endpoint answers, in the time that the attempt has. */
+async function answerTo(request: Omit<Post, 'signal'>, { signal }: JobContext): Promise<Answer> {
+  const begunAt = performance.now()
+  try {
+    return await post({ ...request, signal })
+  } catch (error) {
+    if (!(error instanceof AttemptAbortedError && error.why === 'timed_out')) throw error
+    const seconds = Math.round((performance.now() - begunAt) / 1000)
+    throw new Error(`no answer within ${seconds} s`, { cause: error })
+  }
 }
 
 /**

@@ -29,6 +29,8 @@ export class ForbiddenEndpointError extends Error {
 
 /** The most of an answer that is read, in bytes. */
 const MOST = 2048
+/** Nobody here reads what is compressed. */
+const PLAIN = { 'accept-encoding': 'identity' }
 /** How long the body of an answer is waited for, in ms: a refusal does not hang on its explanation. */
 const SOON = 1_000
 
@@ -44,22 +46,29 @@ export async function post({ url, headers, body, allowPrivate, signal }: Post): 
   if (!allowPrivate) refusePrivate(target)
   const request = target.protocol === 'https:' ? requestHttps : requestHttp
   return new Promise((resolve, reject) => {
+    const failed = (error: Error) => reject(signal.aborted ? signal.reason : error)
     const sent = request(target, {
       method: 'POST',
-      headers: { ...headers, 'content-length': String(Buffer.byteLength(body)) },
+      headers: { ...headers, ...PLAIN, 'content-length': String(Buffer.byteLength(body)) },
       agent: false,
       signal,
       ...(allowPrivate ? {} : { lookup: lookupPublic }),
     })
-    sent.on('error', reject)
+    const answered = (response: IncomingMessage, excerpt: string) => {
+      sent.destroy()
+      const { statusCode: status = 0, headers } = response
+      resolve({ status, retryAfter: headers['retry-after'], excerpt })
+    }
+    sent.on('error', failed)
     sent.on('response', (response) => {
       // the answer is there: nothing that happens to the connection from here on changes it
-      sent.off('error', reject).on('error', () => {})
-      const { statusCode: status = 0, headers: told } = response
-      void (status < 300 ? Promise.resolve('') : beginning(response)).then((excerpt) => {
-        sent.destroy()
-        resolve({ status, retryAfter: told['retry-after'], excerpt })
-      })
+      sent.off('error', failed).on('error', () => {})
+      if ((response.statusCode ?? 0) < 300) answered(response, '')
+      else void beginning(response).then((excerpt) => answered(response, excerpt))
+    })
+    sent.on('upgrade', (response, socket) => {
+      socket.destroy()
+      answered(response, '')
     })
     sent.end(body)
   })
@@ -107,5 +116,11 @@ async function beginning(response: IncomingMessage): Promise<string> {
   } finally {
     clearTimeout(timer)
   }
-  return Buffer.concat(chunks).subarray(0, MOST).toString()
+  return textOf(Buffer.concat(chunks).subarray(0, MOST))
+}
+
+/** The text of bytes; none where they are no text, as when they are compressed against our wish. */
+function textOf(bytes: Buffer): string {
+  const text = new TextDecoder().decode(bytes, { stream: true }) // without the half of a last character
+  return /[^\P{Cc}\s]/u.test(text) ? '' : text
 }
