@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:b257462a046a0508714d2e601deb28104fe947fe
+--! Hash: sha1:bc1919f5087d94f67231ecd7189e03130c056c3b
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -3482,6 +3482,7 @@ begin
     select l.type_id, v_xid, -count(*) from gone g join lane l on l.lane_id = g.lane_id group by l.type_id
   )
   select array_agg(g.id) into v_ids from gone g;
+  perform touch_roots(array(select distinct b.run_id from job b where b.id = any (v_ids) and b.run_id is not null));
   return coalesce(cardinality(v_ids), 0);
 end
 $$;
@@ -3963,7 +3964,7 @@ comment on function fencepost.suspend(bigint, int, timestamptz, interval, text)
 --! Included workflows/lock_runs.sql
 -- Whoever moves a job of a run holds the run first: the global order is run, task, job. The engine of jobs calls these
 -- before it locks any job, set-wise. One lock, that of the root run, serves a whole family of child runs, so parents
--- and children cannot deadlock.
+-- and children cannot deadlock. Who changes anything under it says so by touch_roots.
 --
 -- Why the planner's switches stand in these heads, and in all of this folder: see advance.sql, "Plans".
 
@@ -4020,6 +4021,21 @@ begin
 end
 $$;
 comment on function fencepost_private.lock_roots(bigint[]) is 'Locks the roots of these runs in id order; waits.';
+
+-- A family has changed: its root's row gets a new version. Whoever locks that row by an older snapshot (REPEATABLE READ
+-- or SERIALIZABLE) is then told 40001, do it again, instead of deciding by what was true before. So every change under
+-- the lock ends here: settle_runs calls this for all that changes numbers, whatever changes none calls it by itself.
+create function fencepost_private.touch_roots(p_run_ids bigint[]) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+begin
+  update run r set root_run_id = r.root_run_id
+  where r.run_id = any (array(select distinct c.root_run_id from run c where c.run_id = any (p_run_ids)));
+end
+$$;
+comment on function fencepost_private.touch_roots(bigint[]) is 'Tells whoever locks the roots of these runs by an older snapshot that something has changed (40001).';
 
 -- An exchange never waits for a run: of these leased jobs, those whose root run is locked by somebody else. The others' roots are locked.
 create function fencepost_private.busy_jobs(p_job_ids bigint[]) returns bigint[]
@@ -4110,14 +4126,20 @@ end
 $$;
 comment on function fencepost_private.park_items(bigint[], bigint[]) is 'Parks revived items of maps with max_parallel, until there is room.';
 
--- A job of a paused run that became ready or delayed waits, parked, until the run is resumed.
+-- A job of a paused run that became ready or delayed waits, parked, until the run is resumed. Who pauses the run later
+-- must see where its jobs are by then.
 create function fencepost_private.park_paused(p_job_ids bigint[]) returns void
 language plpgsql volatile
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 as $$
+declare
+  v_runs bigint[] := array(select distinct b.run_id from job b where b.id = any (p_job_ids) and b.run_id is not null);
 begin
-  perform park_jobs(array(select b.id from job b join run r on r.run_id = b.run_id where b.id = any (p_job_ids) and r.paused_at is not null), 'run');
+  if cardinality(v_runs) > 0 then
+    perform touch_roots(v_runs);
+    perform park_jobs(array(select b.id from job b join run r on r.run_id = b.run_id where b.id = any (p_job_ids) and r.paused_at is not null), 'run');
+  end if;
 end
 $$;
 comment on function fencepost_private.park_paused(bigint[]) is 'Parks those of these jobs whose run is paused.';
@@ -5779,7 +5801,7 @@ begin
         finished_at = case when d.status in ('completed', 'compensated') or d.status in ('failed', 'cancelled') and d.queued = 0 and (d.waiting = 0 or d.status = 'cancelled')
                            then coalesce(r.finished_at, p_now) end
     from derived d where r.run_id = any (array[d.run_id])
-    returning r.run_id, d.was, r.status, r.tenant, r.parent_task_id, r.queued, d.compensates and r.compensating_at is null and r.status = 'failed' and r.queued = 0 as must_undo
+    returning r.run_id, r.root_run_id, d.was, r.status, r.tenant, r.parent_task_id, r.queued, d.compensates and r.compensating_at is null and r.status = 'failed' and r.queued = 0 as must_undo
   ), told as (
     insert into event (xid, at, tenant, kind, run_id, task_id)
     select xid(), p_now, w.tenant, ('run.' || w.status)::event_kind, w.run_id, w.parent_task_id
@@ -5787,12 +5809,16 @@ begin
     where w.status is distinct from w.was and w.status in ('completed', 'failed', 'cancelled', 'compensated')
     order by w.run_id
   )
-  select array_agg(w.run_id) filter (where w.must_undo) as undo,
+  select array_agg(distinct w.root_run_id) filter (where w.root_run_id <> w.run_id) as roots,
+         array_agg(w.run_id) filter (where w.must_undo) as undo,
          array_agg(w.run_id) filter (where w.parent_task_id is not null and w.queued = 0 and w.status in ('completed', 'failed', 'cancelled', 'compensated') and not w.must_undo) as children
     into v_changed
   from written w;
 
   v_ends := '{}';
+  if v_changed.roots is not null then
+    perform touch_roots(v_changed.roots);
+  end if;
   if v_changed.undo is not null then
     perform begin_compensation(u.run_id, p_now) from (select u from unnest(v_changed.undo) as u order by u desc) as u(run_id);   -- inner runs first
   end if;
@@ -6214,6 +6240,7 @@ begin
     perform raise_error('JE004', format('approval %s is %s already', p_approval_id, v.status), format('received the decision %s', p_status), 'A decision is made once.');
   end if;
 
+  perform touch_roots(array[v.run_id]);
   update approval a set status = p_status, decided_at = p_now, decided_by = p_by, comment = p_comment, data = p_data where a.approval_id = p_approval_id;
   insert into event (xid, at, tenant, kind, run_id, task_id, actor, data)
   values (xid(), p_now, v.tenant, 'approval.decided', v.run_id, v.task_id, p_by,
@@ -6332,6 +6359,7 @@ begin
   insert into approval (run_id, task_id, is_gate, reason, requested_at, requested_by, expires_at)
   values (v.run_id, v.task_id, true, request_approval.reason, v_now, actor(), v_now + request_approval.expires_after)
   returning approval_id into v_id;
+  perform touch_roots(array[v.run_id]);
   update task t set gate_id = v_id, unmet = case when t.status = 'pending' then t.unmet + 1 else t.unmet end where t.task_id = v.task_id;
   insert into event (xid, at, tenant, kind, run_id, task_id, actor, data)
   values (xid(), v_now, v.tenant, 'approval.requested', v.run_id, v.task_id, actor(), jsonb_strip_nulls(jsonb_build_object('approval_id', v_id, 'reason', request_approval.reason, 'gate', true)));
@@ -6382,6 +6410,7 @@ begin
   returning signal_id into v_id;
   insert into event (xid, at, tenant, kind, run_id, actor, data)
   values (xid(), v_now, v_run.tenant, 'signal.received', signal_run.run_id, actor(), jsonb_build_object('signal', signal_run.name, 'signal_id', v_id));
+  perform touch_roots(array[signal_run.run_id]);
 
   perform advance(array(
     select row(s.task_id, 'completed', s.payload, null)::task_end
@@ -6610,11 +6639,13 @@ begin
           from task t where t.run_id = any (p_run_ids) and t.status in ('pending', 'waiting') order by t.task_id),
     null, array(select row(r, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta from unnest(p_run_ids) as r), p_now);
 
-  -- a job may move between the places while we look: look again, in new statements, until each has ended or was told
+  -- a job may move between the places while we look: look again, in new statements, until each has ended or was told.
+  -- What a run that is not cancelled begins to undo by this goes on.
   for v_try in 1..20 loop
     v_jobs := array(
-      select t.job_id from task t
-      where t.run_id = any (p_run_ids) and t.status = 'queued' and not exists (select from lease l where l.id = t.job_id and l.cancel_requested_at is not null)
+      select t.job_id from task t join run r on r.run_id = t.run_id
+      where t.run_id = any (p_run_ids) and t.status = 'queued' and (t.kind <> 'compensation' or r.cancelled_at is not null)
+        and not exists (select from lease l where l.id = t.job_id and l.cancel_requested_at is not null)
       order by t.job_id);
     exit when cardinality(v_jobs) = 0;
     perform cancel_jobs(v_jobs, p_why, p_now);

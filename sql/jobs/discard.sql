@@ -49,6 +49,7 @@ begin
     select l.type_id, v_xid, -count(*) from gone g join lane l on l.lane_id = g.lane_id group by l.type_id
   )
   select array_agg(g.id) into v_ids from gone g;
+  perform touch_roots(array(select distinct b.run_id from job b where b.id = any (v_ids) and b.run_id is not null));
   return coalesce(cardinality(v_ids), 0);
 end
 $$;

@@ -40,6 +40,7 @@ begin
     perform raise_error('JE004', format('approval %s is %s already', p_approval_id, v.status), format('received the decision %s', p_status), 'A decision is made once.');
   end if;
 
+  perform touch_roots(array[v.run_id]);
   update approval a set status = p_status, decided_at = p_now, decided_by = p_by, comment = p_comment, data = p_data where a.approval_id = p_approval_id;
   insert into event (xid, at, tenant, kind, run_id, task_id, actor, data)
   values (xid(), p_now, v.tenant, 'approval.decided', v.run_id, v.task_id, p_by,

@@ -59,11 +59,13 @@ begin
           from task t where t.run_id = any (p_run_ids) and t.status in ('pending', 'waiting') order by t.task_id),
     null, array(select row(r, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta from unnest(p_run_ids) as r), p_now);
 
-  -- a job may move between the places while we look: look again, in new statements, until each has ended or was told
+  -- a job may move between the places while we look: look again, in new statements, until each has ended or was told.
+  -- What a run that is not cancelled begins to undo by this goes on.
   for v_try in 1..20 loop
     v_jobs := array(
-      select t.job_id from task t
-      where t.run_id = any (p_run_ids) and t.status = 'queued' and not exists (select from lease l where l.id = t.job_id and l.cancel_requested_at is not null)
+      select t.job_id from task t join run r on r.run_id = t.run_id
+      where t.run_id = any (p_run_ids) and t.status = 'queued' and (t.kind <> 'compensation' or r.cancelled_at is not null)
+        and not exists (select from lease l where l.id = t.job_id and l.cancel_requested_at is not null)
       order by t.job_id);
     exit when cardinality(v_jobs) = 0;
     perform cancel_jobs(v_jobs, p_why, p_now);

@@ -1,6 +1,6 @@
 -- Whoever moves a job of a run holds the run first: the global order is run, task, job. The engine of jobs calls these
 -- before it locks any job, set-wise. One lock, that of the root run, serves a whole family of child runs, so parents
--- and children cannot deadlock.
+-- and children cannot deadlock. Who changes anything under it says so by touch_roots.
 --
 -- Why the planner's switches stand in these heads, and in all of this folder: see advance.sql, "Plans".
 
@@ -57,6 +57,21 @@ begin
 end
 $$;
 comment on function fencepost_private.lock_roots(bigint[]) is 'Locks the roots of these runs in id order; waits.';
+
+-- A family has changed: its root's row gets a new version. Whoever locks that row by an older snapshot (REPEATABLE READ
+-- or SERIALIZABLE) is then told 40001, do it again, instead of deciding by what was true before. So every change under
+-- the lock ends here: settle_runs calls this for all that changes numbers, whatever changes none calls it by itself.
+create function fencepost_private.touch_roots(p_run_ids bigint[]) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+begin
+  update run r set root_run_id = r.root_run_id
+  where r.run_id = any (array(select distinct c.root_run_id from run c where c.run_id = any (p_run_ids)));
+end
+$$;
+comment on function fencepost_private.touch_roots(bigint[]) is 'Tells whoever locks the roots of these runs by an older snapshot that something has changed (40001).';
 
 -- An exchange never waits for a run: of these leased jobs, those whose root run is locked by somebody else. The others' roots are locked.
 create function fencepost_private.busy_jobs(p_job_ids bigint[]) returns bigint[]

@@ -24,14 +24,20 @@ end
 $$;
 comment on function fencepost_private.park_items(bigint[], bigint[]) is 'Parks revived items of maps with max_parallel, until there is room.';
 
--- A job of a paused run that became ready or delayed waits, parked, until the run is resumed.
+-- A job of a paused run that became ready or delayed waits, parked, until the run is resumed. Who pauses the run later
+-- must see where its jobs are by then.
 create function fencepost_private.park_paused(p_job_ids bigint[]) returns void
 language plpgsql volatile
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 as $$
+declare
+  v_runs bigint[] := array(select distinct b.run_id from job b where b.id = any (p_job_ids) and b.run_id is not null);
 begin
-  perform park_jobs(array(select b.id from job b join run r on r.run_id = b.run_id where b.id = any (p_job_ids) and r.paused_at is not null), 'run');
+  if cardinality(v_runs) > 0 then
+    perform touch_roots(v_runs);
+    perform park_jobs(array(select b.id from job b join run r on r.run_id = b.run_id where b.id = any (p_job_ids) and r.paused_at is not null), 'run');
+  end if;
 end
 $$;
 comment on function fencepost_private.park_paused(bigint[]) is 'Parks those of these jobs whose run is paused.';

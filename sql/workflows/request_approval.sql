@@ -36,6 +36,7 @@ begin
   insert into approval (run_id, task_id, is_gate, reason, requested_at, requested_by, expires_at)
   values (v.run_id, v.task_id, true, request_approval.reason, v_now, actor(), v_now + request_approval.expires_after)
   returning approval_id into v_id;
+  perform touch_roots(array[v.run_id]);
   update task t set gate_id = v_id, unmet = case when t.status = 'pending' then t.unmet + 1 else t.unmet end where t.task_id = v.task_id;
   insert into event (xid, at, tenant, kind, run_id, task_id, actor, data)
   values (xid(), v_now, v.tenant, 'approval.requested', v.run_id, v.task_id, actor(), jsonb_strip_nulls(jsonb_build_object('approval_id', v_id, 'reason', request_approval.reason, 'gate', true)));

@@ -40,7 +40,7 @@ begin
         finished_at = case when d.status in ('completed', 'compensated') or d.status in ('failed', 'cancelled') and d.queued = 0 and (d.waiting = 0 or d.status = 'cancelled')
                            then coalesce(r.finished_at, p_now) end
     from derived d where r.run_id = any (array[d.run_id])
-    returning r.run_id, d.was, r.status, r.tenant, r.parent_task_id, r.queued, d.compensates and r.compensating_at is null and r.status = 'failed' and r.queued = 0 as must_undo
+    returning r.run_id, r.root_run_id, d.was, r.status, r.tenant, r.parent_task_id, r.queued, d.compensates and r.compensating_at is null and r.status = 'failed' and r.queued = 0 as must_undo
   ), told as (
     insert into event (xid, at, tenant, kind, run_id, task_id)
     select xid(), p_now, w.tenant, ('run.' || w.status)::event_kind, w.run_id, w.parent_task_id
@@ -48,12 +48,16 @@ begin
     where w.status is distinct from w.was and w.status in ('completed', 'failed', 'cancelled', 'compensated')
     order by w.run_id
   )
-  select array_agg(w.run_id) filter (where w.must_undo) as undo,
+  select array_agg(distinct w.root_run_id) filter (where w.root_run_id <> w.run_id) as roots,
+         array_agg(w.run_id) filter (where w.must_undo) as undo,
          array_agg(w.run_id) filter (where w.parent_task_id is not null and w.queued = 0 and w.status in ('completed', 'failed', 'cancelled', 'compensated') and not w.must_undo) as children
     into v_changed
   from written w;
 
   v_ends := '{}';
+  if v_changed.roots is not null then
+    perform touch_roots(v_changed.roots);
+  end if;
   if v_changed.undo is not null then
     perform begin_compensation(u.run_id, p_now) from (select u from unnest(v_changed.undo) as u order by u desc) as u(run_id);   -- inner runs first
   end if;

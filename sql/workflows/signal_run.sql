@@ -27,6 +27,7 @@ begin
   returning signal_id into v_id;
   insert into event (xid, at, tenant, kind, run_id, actor, data)
   values (xid(), v_now, v_run.tenant, 'signal.received', signal_run.run_id, actor(), jsonb_build_object('signal', signal_run.name, 'signal_id', v_id));
+  perform touch_roots(array[signal_run.run_id]);
 
   perform advance(array(
     select row(s.task_id, 'completed', s.payload, null)::task_end

@@ -109,6 +109,23 @@ describe('compensation around child runs', () => {
     ])
   })
 
+  it('cancels what waits in such a child, and nothing of what that begins to undo', async () => {
+    const workflow = await publish(db(), { x: undoing.of(), y: { after: ['x'] } }, saga)
+    const run = await begin(
+      db(),
+      { a: undoing.of(), call: { kind: 'workflow', workflow }, bad: {} },
+      {},
+      saga,
+    )
+    await run.complete('a')
+    const inner = await run.child('call', workflow)
+    await inner.complete('x')
+    await run.bury('bad')
+    expect(await inner.statuses()).toEqual({ x: 'completed', y: 'cancelled' })
+    expect(await undoing.all()).toEqual(['x', 'a'])
+    expect([await run.status(), await inner.status()]).toEqual(['compensated', 'compensated'])
+  })
+
   it('refuses replays inside of what is being undone, but for undoings', async () => {
     const workflow = await publish(db(), { x: undoing.of(), y: { after: ['x'] } }, saga)
     const plain = await publish(db(), { x: {} })

@@ -27,6 +27,13 @@ export class Undoing {
     return jobs[0] as Claimed
   }
 
+  /** Claims the only two jobs that there are. */
+  async both(): Promise<[Claimed, Claimed]> {
+    const jobs = await claim(this.#db, this.type, 10)
+    expect(jobs).toHaveLength(2)
+    return jobs as [Claimed, Claimed]
+  }
+
   /** Undoes, one task at a time, until nothing is left; returns the tasks, in that order. */
   async all(): Promise<string[]> {
     const tasks: string[] = []
