@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:bc1919f5087d94f67231ecd7189e03130c056c3b
+--! Hash: sha1:0a572088922113e78d5a50f3aa73f1bd2d10cae6
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -237,8 +237,8 @@ comment on type fencepost_private.run_delta is 'By how much the numbers of a run
 
 create type fencepost_private.due_task as (
   task_id bigint, run_id bigint, task_no int, kind fencepost_private.task_kind, tenant text, type text, priority int, max_attempts int, timeout interval,
-  payload jsonb, keeps_input boolean, skip_reason text, expires_at timestamptz, due_at timestamptz, signal text, items jsonb, template jsonb, child text, child_version int);
-comment on type fencepost_private.due_task is 'A task whose parents have ended, with what its start needs.';
+  payload jsonb, keeps_input boolean, ends_as fencepost_private.task_status, reason text, expires_at timestamptz, due_at timestamptz, signal text, items jsonb, template jsonb, child text, child_version int);
+comment on type fencepost_private.due_task is 'A task whose parents have ended, with what its start needs; or how and why it ends at once.';
 --! EndIncluded core/workflow_types.sql
 --! Included core/outbox_types.sql
 -- A place in the event log. The log is read from tick to tick (see tables/outbox.sql): what became visible between two
@@ -4381,34 +4381,112 @@ end
 $$;
 comment on function fencepost_private.run_context(bigint, text[]) is 'What the expressions of a run see; only the named tasks'' outputs when names are given.';
 
--- All that a path finds in a context, as an array. A path that cannot be evaluated finds nothing: `silent` covers most
--- errors, the handler the rest (a date template that is none), so that no expression stops whoever moves its run.
-create function fencepost_private.found(p_path jsonpath, p_context jsonb)
-returns jsonb
-language plpgsql
-stable
-set search_path = fencepost_private, pg_temp
-as $$
-begin
-  return jsonb_path_query_array_tz(p_context, p_path, silent => true);
-exception when others then
-  return '[]'::jsonb;
-end
-$$;
-comment on function fencepost_private.found(jsonpath, jsonb) is 'What a path finds in a context, as an array; empty also when it cannot be evaluated.';
-
--- A predicate holds when it is true; a path that is no predicate holds when it finds something that is not false or null.
-create function fencepost_private.holds(p_path jsonpath, p_context jsonb)
+-- Whether a path is a predicate, which is true, false or unknown (null) also where there is nothing to read. A path that
+-- is none finds nothing there, or something else, or cannot be evaluated.
+create function fencepost_private.is_predicate(p_path jsonpath)
 returns boolean
 language plpgsql
 stable
 set search_path = fencepost_private, pg_temp
 as $$
 begin
-  return exists (select from jsonb_array_elements(found(p_path, p_context)) as f(value) where f.value not in ('false', 'null'));
+  return jsonb_path_query_array_tz('{}', p_path) in ('[true]', '[false]', '[null]');
+exception when others then
+  return false;
 end
 $$;
-comment on function fencepost_private.holds(jsonpath, jsonb) is 'Whether a condition is true in a context.';
+comment on function fencepost_private.is_predicate(jsonpath) is 'Whether a path is a predicate.';
+
+-- Decides a condition. One that is unknown, because it compares a text with a number for instance, or that cannot be
+-- evaluated, is neither true nor false: then `problem` says so, and what it has read. No path stops whoever moves its run.
+create function fencepost_private.decided(p_path jsonpath, p_context jsonb, out holds boolean, out problem text)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_path is null then
+    return;
+  end if;
+  holds := jsonb_path_match_tz(p_context, p_path);
+  if holds is null then
+    problem := format('its condition is neither true nor false: %s where %s', p_path, what_was_read(p_path, p_context));
+  end if;
+exception when others then
+  problem := format('its condition is neither true nor false: %s where %s (%s)', p_path, what_was_read(p_path, p_context), sqlerrm);
+end
+$$;
+comment on function fencepost_private.decided(jsonpath, jsonb) is 'Whether a condition is true in a context, or what keeps it from being true or false.';
+
+create function fencepost_private.described(p_value jsonb)
+returns text
+language sql
+immutable
+return coalesce(fencepost_private.clipped(fencepost_private.shown(p_value)::text, 200), 'nothing');
+comment on function fencepost_private.described(jsonb) is 'A value as a message shows it.';
+
+-- The values of a context that a path starts from, for people: $."input"."amount" is "5000".
+create function fencepost_private.what_was_read(p_path jsonpath, p_context jsonb)
+returns text
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+  select coalesce(string_agg(format('%s is %s', r.path, described(nullif(jsonb_path_query_array_tz(p_context, r.path::jsonpath, silent => true), '[]') -> 0)), ', ' order by r.place), 'nothing is read')
+  from (
+    select m[1] as path, min(place) as place
+    from regexp_matches(p_path::text, '(\$(?:\."(?:[^"\\]|\\.)*")+)|"(?:[^"\\]|\\.)*"', 'g') with ordinality as f(m, place)
+    where m[1] is not null
+    group by m[1] order by 2 limit 5
+  ) as r
+$$;
+comment on function fencepost_private.what_was_read(jsonpath, jsonb) is 'The values that a path starts from in a context, for people.';
+
+-- What a path gives in a context: null (not JSON's) when it finds nothing; an array, always, when it may find several
+-- values. Errors: JE003 when it cannot be evaluated, or is a predicate and unknown.
+create function fencepost_private.value_at(p_path jsonpath, p_context jsonb)
+returns jsonb
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_found   jsonb;
+  v_problem text;
+begin
+  begin
+    v_found := jsonb_path_query_array_tz(p_context, p_path);
+  exception when others then
+    v_problem := sqlerrm;
+  end;
+  if v_found = '[null]' and is_predicate(p_path) then
+    v_problem := 'neither true nor false';
+  end if;
+  if v_problem is not null then
+    perform raise_error('JE003', format('%s where %s: %s', p_path, what_was_read(p_path, p_context), v_problem));
+  end if;
+  return case when finds_many(p_path) then v_found
+              when jsonb_array_length(v_found) = 1 then v_found -> 0
+              else nullif(v_found, '[]') end;
+end
+$$;
+comment on function fencepost_private.value_at(jsonpath, jsonb) is 'What a path gives in a context; null when it finds nothing. Raises JE003.';
+
+-- The same, but says what went wrong instead of raising it.
+create function fencepost_private.try_value(p_path jsonpath, p_context jsonb, out value jsonb, out problem text)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_path is not null then
+    value := value_at(p_path, p_context);
+  end if;
+exception when others then
+  problem := sqlerrm;
+end
+$$;
+comment on function fencepost_private.try_value(jsonpath, jsonb) is 'What a path gives in a context, or why it cannot be evaluated.';
 
 -- Whether a path may find several values: it has a wildcard, a filter, a range or keyvalue(). What such a path finds is
 -- always an array, also when it happens to be a single value.
@@ -4421,25 +4499,20 @@ $$;
 comment on function fencepost_private.finds_many(jsonpath) is 'Whether a path may find several values, and so always gives an array.';
 
 -- Fills an input template: strings that start with $ are paths (null when they find nothing; an array, always, when they
--- have a wildcard, a filter or a range), $$ begins a literal dollar, everything else stays.
+-- have a wildcard, a filter or a range), $$ begins a literal dollar, everything else stays. Errors: JE003, as value_at.
 create function fencepost_private.filled(p_template jsonb, p_context jsonb)
 returns jsonb
 language plpgsql
 stable
 set search_path = fencepost_private, pg_temp
 as $body$
-declare
-  v_found jsonb;
 begin
   case jsonb_typeof(p_template)
     when 'string' then
       if p_template #>> '{}' like '$$%' then
         return to_jsonb(substr(p_template #>> '{}', 2));
       elsif p_template #>> '{}' like '$%' then
-        v_found := found((p_template #>> '{}')::jsonpath, p_context);
-        return case when finds_many((p_template #>> '{}')::jsonpath) then v_found
-                    when jsonb_array_length(v_found) = 1 then v_found -> 0
-                    when v_found = '[]' then 'null' else v_found end;
+        return coalesce(value_at((p_template #>> '{}')::jsonpath, p_context), 'null');
       end if;
       return p_template;
     when 'object' then
@@ -4451,7 +4524,23 @@ begin
   end case;
 end
 $body$;
-comment on function fencepost_private.filled(jsonb, jsonb) is 'An input template with its paths replaced by what they find in a context.';
+comment on function fencepost_private.filled(jsonb, jsonb) is 'An input template with its paths replaced by what they find in a context. Raises JE003.';
+
+-- The same, but says what went wrong instead of raising it. With p_of_items as half_filled, for all items of a map.
+create function fencepost_private.try_filled(p_template jsonb, p_context jsonb, p_of_items boolean, out value jsonb, out problem text)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_template is not null then
+    value := case when p_of_items then half_filled(p_template, p_context) else filled(p_template, p_context) end;
+  end if;
+exception when others then
+  problem := 'its input cannot be built: ' || sqlerrm;
+end
+$$;
+comment on function fencepost_private.try_filled(jsonb, jsonb, boolean) is 'An input template filled, or why it cannot be.';
 
 -- Fills what is the same for all items of a map, once: paths that read neither item nor index. What they found is
 -- written so that filled() leaves it as it is.
@@ -4882,6 +4971,10 @@ begin
     perform raise_error('JE008', format('%s must be an SQL/JSON path in a string', p_key), format('at %s.%s: received %s', p_place, p_key, left((p_object -> p_key)::text, 200)), 'For example "$.input.amount > 1000".');
   end if;
   perform check_expression(p_object ->> p_key, p_key, format('%s.%s', p_place, p_key), p_tasks, false);
+  if p_key = 'when' and not is_predicate((p_object ->> p_key)::jsonpath) then
+    perform raise_error('JE008', 'when must be a predicate: something that is true or false', format('at %s.when: received %s', p_place, quote_literal(left(p_object ->> p_key, 200))),
+      'For example $.input.amount > 1000, $.input.express == true or exists($.input.coupon).');
+  end if;
 end
 $$;
 comment on function fencepost_private.check_path(jsonb, text, text, jsonb) is 'Raises JE008 for a value that is not an SQL/JSON path over the context of a run.';
@@ -5397,7 +5490,7 @@ begin
     )
     select array(
              select row(t.task_id, t.run_id, t.task_no, 'item', s.tenant, s.type, s.priority, s.max_attempts, s.timeout, t.input,
-                        false, null, null, null, null, null, null, null, null)::due_task
+                        false, null, null, null, null, null, null, null, null, null)::due_task
              from shared s
              cross join lateral (
                select t.* from task t where t.parent_task_id = s.task_id and t.item >= s.first_item and t.item < s.first_item + s.many offset 0
@@ -5495,6 +5588,8 @@ comment on function fencepost_private.count_items(fencepost_private.ended_task[]
 -- and what changes in the runs' numbers.
 --
 -- The join rule: a task is skipped when its condition is false, or when it has parents and all of them were skipped.
+-- A condition that is neither true nor false opens no gate: it fails its task, and so does an input, `over` or `until`
+-- that cannot be evaluated.
 --
 -- What they need is read for some of them at once: see payloads_at_once.
 create function fencepost_private.start_tasks(
@@ -5522,15 +5617,16 @@ begin
     v_next := v_first + payloads_at_once(v_due);
     v_due := due_tasks(p_task_ids[v_first : v_next - 1], p_now);
     v_first := v_next;
-    v_kinds := array(select distinct d.kind from unnest(v_due) as d where d.skip_reason is null);
-    ends := ends || array(select row(d.task_id, 'skipped', null, d.skip_reason)::task_end from unnest(v_due) as d where d.skip_reason is not null);
+    ends := ends || array(select row(d.task_id, d.ends_as, null, d.reason)::task_end from unnest(v_due) as d where d.ends_as is not null);
+    v_due := array(select d from unnest(v_due) as d where d.ends_as is null);
+    v_kinds := array(select distinct d.kind from unnest(v_due) as d);
     if 'job' = any (v_kinds) then
-      select q.ends, q.deltas into v_more from queue_tasks(array(select d from unnest(v_due) as d where d.kind = 'job' and d.skip_reason is null), p_now) as q;
+      select q.ends, q.deltas into v_more from queue_tasks(array(select d from unnest(v_due) as d where d.kind = 'job'), p_now) as q;
       ends := ends || v_more.ends;
       deltas := deltas || v_more.deltas;
     end if;
     if v_kinds && array['approval', 'timer', 'signal', 'map', 'workflow']::task_kind[] then
-      select w.ends, w.starts, w.deltas into v_more from await_tasks(array(select d from unnest(v_due) as d where d.kind <> 'job' and d.skip_reason is null), p_now) as w;
+      select w.ends, w.starts, w.deltas into v_more from await_tasks(array(select d from unnest(v_due) as d where d.kind <> 'job'), p_now) as w;
       ends := ends || v_more.ends;
       starts := starts || v_more.starts;
       deltas := deltas || v_more.deltas;
@@ -5548,7 +5644,7 @@ language sql stable
 return least(500, greatest(1, coalesce(nullif(cardinality(p_last), 0) * 4e6 / pg_column_size(p_last), 100)))::int;
 comment on function fencepost_private.payloads_at_once(fencepost_private.due_task[]) is 'How many payloads to build next, by the size of the last ones.';
 
--- A text as a time, or null when it is none.
+-- A text as a moment in time, or null when it is none.
 create function fencepost_private.try_time(p_text text)
 returns timestamptz
 language plpgsql
@@ -5556,12 +5652,12 @@ stable
 set search_path = fencepost_private, pg_temp
 as $$
 begin
-  return p_text::timestamptz;
+  return case when isfinite(p_text::timestamptz) then p_text::timestamptz end;
 exception when data_exception then
   return null;
 end
 $$;
-comment on function fencepost_private.try_time(text) is 'A text as a time; null when it is none.';
+comment on function fencepost_private.try_time(text) is 'A text as a moment in time; null when it is none.';
 
 -- Reads what the start of these tasks needs: conditions, payloads, times, items. Pending tasks without an unmet parent only.
 create function fencepost_private.due_tasks(p_task_ids bigint[], p_now timestamptz)
@@ -5588,35 +5684,49 @@ begin
     where t.status = 'pending' and t.unmet = 0 and t.item is null
       and r.paused_at is null and r.cancelled_at is null and r.compensating_at is null
   ), seen as materialized (
-    select d.*, c.context,
-           case when d.all_skipped then 'all its parents were skipped'
-                when d.when_path is not null and not holds(d.when_path, c.context) then format('its condition is false: %s', d.when_path) end as skip_reason
+    select d.*, c.context, w.problem, d.all_skipped or w.holds is false as is_skipped
     from due d
     left join lateral (
       select run_context(d.run_id, d.refers_to) as context
       where not d.all_skipped and (d.when_path is not null or d.over_path is not null or d.until_path is not null or d.input is not null)
     ) as c on true
+    cross join lateral decided(case when not d.all_skipped then d.when_path end, c.context) as w
+  ), starting as materialized (
+    select s.*, s.problem is null and not s.is_skipped as goes_on from seen s
   )
   select coalesce(array_agg(row(
     s.task_id, s.run_id, s.task_no, s.kind, s.tenant, s.type, coalesce(s.priority, s.run_priority, 5), s.max_attempts, s.timeout,
-    case when s.skip_reason is not null or s.kind not in ('job', 'workflow') then null
-         when s.input is not null then filled(s.input, s.context)
+    case when not s.goes_on or s.kind not in ('job', 'workflow') then null
+         when s.input is not null then filled.value
          else jsonb_build_object('input', s.run_input, 'tasks', parents.outputs) end,
     s.compensate is not null,
-    s.skip_reason,
+    case when s.is_skipped then 'skipped' when e.problem is not null then 'failed' end,
+    case when s.all_skipped then 'all its parents were skipped' when s.is_skipped then format('its condition is false: %s', s.when_path) else e.problem end,
     p_now + s.expires_after,
-    case when s.kind = 'timer' then coalesce(p_now + s.delay, try_time(found(s.until_path, s.context) ->> 0)) end,
+    case when s.kind = 'timer' then coalesce(p_now + s.delay, t.until) end,
     s.signal,
-    case when s.kind = 'map' and s.skip_reason is null then found(s.over_path, s.context) -> 0 end,
-    case when s.kind = 'map' and s.skip_reason is null then half_filled(s.input, s.context) end,
+    case when s.kind = 'map' then o.value end,
+    case when s.kind = 'map' then filled.value end,
     s.child, s.child_version)::due_task order by s.task_id), '{}') into v_due
-  from seen s
+  from starting s
+  cross join lateral try_filled(case when s.goes_on then s.input end, s.context, s.kind = 'map') as filled
+  cross join lateral try_value(case when s.goes_on then s.over_path end, s.context) as o
+  cross join lateral try_value(case when s.goes_on then s.until_path end, s.context) as u
+  cross join lateral (select try_time(u.value #>> '{}') as until offset 0) as t
+  cross join lateral (
+    select case when not s.goes_on then s.problem
+                when filled.problem is not null then filled.problem
+                when o.problem is not null or u.problem is not null then concat_ws(': ', case s.kind when 'map' then 'over' else 'until' end || ' cannot be evaluated', o.problem, u.problem)
+                when s.kind = 'map' and jsonb_typeof(o.value) is distinct from 'array' then format('over did not give an array but %s', described(o.value))
+                when s.until_path is not null and t.until is null then format('until did not give a time but %s', described(u.value)) end as problem
+    offset 0
+  ) as e
   left join lateral (
     select coalesce(jsonb_object_agg(d.name, coalesce(p.output, 'null')) filter (where p.status in ('completed', 'failed')), '{}') as outputs
     from (select e.parent_no from workflow_edge e where e.version_id = s.version_id and e.child_no = s.task_no offset 0) as e
     cross join lateral (select t.status, t.output from task t where t.run_id = s.run_id and t.task_no = e.parent_no and t.item is null offset 0) as p
     cross join lateral (select d.name from workflow_task d where d.version_id = s.version_id and d.task_no = e.parent_no offset 0) as d
-    where s.skip_reason is null and s.kind in ('job', 'workflow') and s.input is null
+    where s.goes_on and s.kind in ('job', 'workflow') and s.input is null
   ) as parents on true;
   return v_due;
 end
@@ -5684,6 +5794,7 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
+  v_unfit task_end[];
   v_more  record;
   v_child record;
 begin
@@ -5712,10 +5823,10 @@ begin
            -- only for expressions that read the item and something else at once
            case when exists (select from template_paths(d.template) as p where not path_roots(p::jsonpath) <@ '{item,index}') then run_context(d.run_id, null) else '{}' end as context
     from unnest(p_due) as d
-    where d.kind = 'map' and jsonb_typeof(d.items) = 'array'
+    where d.kind = 'map'
   ), itemised as (
-    insert into task (run_id, task_no, kind, status, parent_task_id, item, input)
-    select o.run_id, o.task_no, 'item', 'pending', o.task_id, o.item, case when o.template is null then o.own else filled(o.template, o.context || o.own) end
+    insert into task (run_id, task_no, kind, status, parent_task_id, item, input, error)
+    select o.run_id, o.task_no, 'item', 'pending', o.task_id, o.item, case when o.template is null then o.own else f.value end, f.problem
     from (
       -- ordered first: what is filled in may be large
       select m.*, i.place - 1 as item, jsonb_build_object('item', i.element, 'index', i.place - 1) as own
@@ -5723,18 +5834,21 @@ begin
       cross join lateral jsonb_array_elements(m.items) with ordinality as i(element, place)
       offset 0
     ) as o
+    cross join lateral try_filled(o.template, o.context || o.own, false) as f
+    returning parent_task_id, item, error
   )
-  select coalesce(array_agg(d.delta), '{}') into deltas
+  select coalesce(array_agg(d.delta), '{}'),
+         array(select distinct on (i.parent_task_id) row(i.parent_task_id, 'failed', null, format('item %s: %s', i.item, i.error))::task_end
+               from itemised i where i.error is not null order by i.parent_task_id, i.item)
+    into deltas, v_unfit
   from (select row(w.run_id, -count(*), 0, count(*), 0, 0, 0, 0, 0)::run_delta as delta from waiting w group by w.run_id) as d;
+  -- one item that cannot be given its input fails the map before any begins
+  delete from task t where t.parent_task_id = any (array(select u.task_id from unnest(v_unfit) as u));
+  update task t set items = null, items_open = null where t.task_id = any (array(select u.task_id from unnest(v_unfit) as u));
 
   select coalesce(array_agg(row(e.task_id, e.status, e.output, e.error)::task_end), '{}') into ends
   from (
     select d.task_id, 'completed' as status, to_jsonb(d.due_at) as output, null as error from unnest(p_due) as d where d.kind = 'timer' and d.due_at <= p_now
-    union all
-    select d.task_id, 'failed', null, 'until did not give a time' from unnest(p_due) as d where d.kind = 'timer' and d.due_at is null
-    union all
-    select d.task_id, 'failed', null, format('over did not give an array but %s', coalesce(jsonb_typeof(d.items), 'nothing'))
-    from unnest(p_due) as d where d.kind = 'map' and jsonb_typeof(d.items) is distinct from 'array'
     union all
     select d.task_id, 'completed', '[]'::jsonb, null from unnest(p_due) as d where d.kind = 'map' and d.items = '[]'
     union all
@@ -5742,8 +5856,11 @@ begin
     from take_signals(array(select d.task_id from unnest(p_due) as d where d.kind = 'signal')) as s
   ) as e;
 
-  select i.ends, i.deltas into v_more from start_items(array(select d.task_id from unnest(p_due) as d where d.kind = 'map' and array_length_of(d.items) > 0), p_now) as i;
-  ends := ends || v_more.ends;
+  select i.ends, i.deltas into v_more
+  from start_items(array(
+    select d.task_id from unnest(p_due) as d
+    where d.kind = 'map' and d.items <> '[]' and not exists (select from unnest(v_unfit) as u where u.task_id = d.task_id)), p_now) as i;
+  ends := ends || v_unfit || v_more.ends;
   deltas := deltas || v_more.deltas;
 
   starts := '{}';
@@ -5944,7 +6061,7 @@ begin
   from queue_tasks(array(
     select row(u.task_id, u.run_id, u.task_no, 'compensation', r.tenant, d.compensate, coalesce(d.priority, r.priority, 5), null, null,
                jsonb_build_object('task', d.name, 'input', t.input, 'output', t.output, 'run', jsonb_build_object('id', r.run_id, 'input', r.input)),
-               false, null, null, null, null, null, null, null, null)::due_task
+               false, null, null, null, null, null, null, null, null, null)::due_task
     from unnest(p_run_ids) as i(run_id)
     join run r on r.run_id = i.run_id and r.compensating_at is not null and r.cancelled_at is null and r.paused_at is null and r.undoing > 0 and r.undo_failed = 0
     cross join lateral (

@@ -14,5 +14,5 @@ comment on type fencepost_private.run_delta is 'By how much the numbers of a run
 
 create type fencepost_private.due_task as (
   task_id bigint, run_id bigint, task_no int, kind fencepost_private.task_kind, tenant text, type text, priority int, max_attempts int, timeout interval,
-  payload jsonb, keeps_input boolean, skip_reason text, expires_at timestamptz, due_at timestamptz, signal text, items jsonb, template jsonb, child text, child_version int);
-comment on type fencepost_private.due_task is 'A task whose parents have ended, with what its start needs.';
+  payload jsonb, keeps_input boolean, ends_as fencepost_private.task_status, reason text, expires_at timestamptz, due_at timestamptz, signal text, items jsonb, template jsonb, child text, child_version int);
+comment on type fencepost_private.due_task is 'A task whose parents have ended, with what its start needs; or how and why it ends at once.';

@@ -203,6 +203,10 @@ begin
     perform raise_error('JE008', format('%s must be an SQL/JSON path in a string', p_key), format('at %s.%s: received %s', p_place, p_key, left((p_object -> p_key)::text, 200)), 'For example "$.input.amount > 1000".');
   end if;
   perform check_expression(p_object ->> p_key, p_key, format('%s.%s', p_place, p_key), p_tasks, false);
+  if p_key = 'when' and not is_predicate((p_object ->> p_key)::jsonpath) then
+    perform raise_error('JE008', 'when must be a predicate: something that is true or false', format('at %s.when: received %s', p_place, quote_literal(left(p_object ->> p_key, 200))),
+      'For example $.input.amount > 1000, $.input.express == true or exists($.input.coupon).');
+  end if;
 end
 $$;
 comment on function fencepost_private.check_path(jsonb, text, text, jsonb) is 'Raises JE008 for a value that is not an SQL/JSON path over the context of a run.';

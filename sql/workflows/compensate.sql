@@ -66,7 +66,7 @@ begin
   from queue_tasks(array(
     select row(u.task_id, u.run_id, u.task_no, 'compensation', r.tenant, d.compensate, coalesce(d.priority, r.priority, 5), null, null,
                jsonb_build_object('task', d.name, 'input', t.input, 'output', t.output, 'run', jsonb_build_object('id', r.run_id, 'input', r.input)),
-               false, null, null, null, null, null, null, null, null)::due_task
+               false, null, null, null, null, null, null, null, null, null)::due_task
     from unnest(p_run_ids) as i(run_id)
     join run r on r.run_id = i.run_id and r.compensating_at is not null and r.cancelled_at is null and r.paused_at is null and r.undoing > 0 and r.undo_failed = 0
     cross join lateral (

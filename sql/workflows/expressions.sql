@@ -39,34 +39,112 @@ end
 $$;
 comment on function fencepost_private.run_context(bigint, text[]) is 'What the expressions of a run see; only the named tasks'' outputs when names are given.';
 
--- All that a path finds in a context, as an array. A path that cannot be evaluated finds nothing: `silent` covers most
--- errors, the handler the rest (a date template that is none), so that no expression stops whoever moves its run.
-create function fencepost_private.found(p_path jsonpath, p_context jsonb)
-returns jsonb
-language plpgsql
-stable
-set search_path = fencepost_private, pg_temp
-as $$
-begin
-  return jsonb_path_query_array_tz(p_context, p_path, silent => true);
-exception when others then
-  return '[]'::jsonb;
-end
-$$;
-comment on function fencepost_private.found(jsonpath, jsonb) is 'What a path finds in a context, as an array; empty also when it cannot be evaluated.';
-
--- A predicate holds when it is true; a path that is no predicate holds when it finds something that is not false or null.
-create function fencepost_private.holds(p_path jsonpath, p_context jsonb)
+-- Whether a path is a predicate, which is true, false or unknown (null) also where there is nothing to read. A path that
+-- is none finds nothing there, or something else, or cannot be evaluated.
+create function fencepost_private.is_predicate(p_path jsonpath)
 returns boolean
 language plpgsql
 stable
 set search_path = fencepost_private, pg_temp
 as $$
 begin
-  return exists (select from jsonb_array_elements(found(p_path, p_context)) as f(value) where f.value not in ('false', 'null'));
+  return jsonb_path_query_array_tz('{}', p_path) in ('[true]', '[false]', '[null]');
+exception when others then
+  return false;
 end
 $$;
-comment on function fencepost_private.holds(jsonpath, jsonb) is 'Whether a condition is true in a context.';
+comment on function fencepost_private.is_predicate(jsonpath) is 'Whether a path is a predicate.';
+
+-- Decides a condition. One that is unknown, because it compares a text with a number for instance, or that cannot be
+-- evaluated, is neither true nor false: then `problem` says so, and what it has read. No path stops whoever moves its run.
+create function fencepost_private.decided(p_path jsonpath, p_context jsonb, out holds boolean, out problem text)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_path is null then
+    return;
+  end if;
+  holds := jsonb_path_match_tz(p_context, p_path);
+  if holds is null then
+    problem := format('its condition is neither true nor false: %s where %s', p_path, what_was_read(p_path, p_context));
+  end if;
+exception when others then
+  problem := format('its condition is neither true nor false: %s where %s (%s)', p_path, what_was_read(p_path, p_context), sqlerrm);
+end
+$$;
+comment on function fencepost_private.decided(jsonpath, jsonb) is 'Whether a condition is true in a context, or what keeps it from being true or false.';
+
+create function fencepost_private.described(p_value jsonb)
+returns text
+language sql
+immutable
+return coalesce(fencepost_private.clipped(fencepost_private.shown(p_value)::text, 200), 'nothing');
+comment on function fencepost_private.described(jsonb) is 'A value as a message shows it.';
+
+-- The values of a context that a path starts from, for people: $."input"."amount" is "5000".
+create function fencepost_private.what_was_read(p_path jsonpath, p_context jsonb)
+returns text
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+  select coalesce(string_agg(format('%s is %s', r.path, described(nullif(jsonb_path_query_array_tz(p_context, r.path::jsonpath, silent => true), '[]') -> 0)), ', ' order by r.place), 'nothing is read')
+  from (
+    select m[1] as path, min(place) as place
+    from regexp_matches(p_path::text, '(\$(?:\."(?:[^"\\]|\\.)*")+)|"(?:[^"\\]|\\.)*"', 'g') with ordinality as f(m, place)
+    where m[1] is not null
+    group by m[1] order by 2 limit 5
+  ) as r
+$$;
+comment on function fencepost_private.what_was_read(jsonpath, jsonb) is 'The values that a path starts from in a context, for people.';
+
+-- What a path gives in a context: null (not JSON's) when it finds nothing; an array, always, when it may find several
+-- values. Errors: JE003 when it cannot be evaluated, or is a predicate and unknown.
+create function fencepost_private.value_at(p_path jsonpath, p_context jsonb)
+returns jsonb
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_found   jsonb;
+  v_problem text;
+begin
+  begin
+    v_found := jsonb_path_query_array_tz(p_context, p_path);
+  exception when others then
+    v_problem := sqlerrm;
+  end;
+  if v_found = '[null]' and is_predicate(p_path) then
+    v_problem := 'neither true nor false';
+  end if;
+  if v_problem is not null then
+    perform raise_error('JE003', format('%s where %s: %s', p_path, what_was_read(p_path, p_context), v_problem));
+  end if;
+  return case when finds_many(p_path) then v_found
+              when jsonb_array_length(v_found) = 1 then v_found -> 0
+              else nullif(v_found, '[]') end;
+end
+$$;
+comment on function fencepost_private.value_at(jsonpath, jsonb) is 'What a path gives in a context; null when it finds nothing. Raises JE003.';
+
+-- The same, but says what went wrong instead of raising it.
+create function fencepost_private.try_value(p_path jsonpath, p_context jsonb, out value jsonb, out problem text)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_path is not null then
+    value := value_at(p_path, p_context);
+  end if;
+exception when others then
+  problem := sqlerrm;
+end
+$$;
+comment on function fencepost_private.try_value(jsonpath, jsonb) is 'What a path gives in a context, or why it cannot be evaluated.';
 
 -- Whether a path may find several values: it has a wildcard, a filter, a range or keyvalue(). What such a path finds is
 -- always an array, also when it happens to be a single value.
@@ -79,25 +157,20 @@ $$;
 comment on function fencepost_private.finds_many(jsonpath) is 'Whether a path may find several values, and so always gives an array.';
 
 -- Fills an input template: strings that start with $ are paths (null when they find nothing; an array, always, when they
--- have a wildcard, a filter or a range), $$ begins a literal dollar, everything else stays.
+-- have a wildcard, a filter or a range), $$ begins a literal dollar, everything else stays. Errors: JE003, as value_at.
 create function fencepost_private.filled(p_template jsonb, p_context jsonb)
 returns jsonb
 language plpgsql
 stable
 set search_path = fencepost_private, pg_temp
 as $body$
-declare
-  v_found jsonb;
 begin
   case jsonb_typeof(p_template)
     when 'string' then
       if p_template #>> '{}' like '$$%' then
         return to_jsonb(substr(p_template #>> '{}', 2));
       elsif p_template #>> '{}' like '$%' then
-        v_found := found((p_template #>> '{}')::jsonpath, p_context);
-        return case when finds_many((p_template #>> '{}')::jsonpath) then v_found
-                    when jsonb_array_length(v_found) = 1 then v_found -> 0
-                    when v_found = '[]' then 'null' else v_found end;
+        return coalesce(value_at((p_template #>> '{}')::jsonpath, p_context), 'null');
       end if;
       return p_template;
     when 'object' then
@@ -109,7 +182,23 @@ begin
   end case;
 end
 $body$;
-comment on function fencepost_private.filled(jsonb, jsonb) is 'An input template with its paths replaced by what they find in a context.';
+comment on function fencepost_private.filled(jsonb, jsonb) is 'An input template with its paths replaced by what they find in a context. Raises JE003.';
+
+-- The same, but says what went wrong instead of raising it. With p_of_items as half_filled, for all items of a map.
+create function fencepost_private.try_filled(p_template jsonb, p_context jsonb, p_of_items boolean, out value jsonb, out problem text)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_template is not null then
+    value := case when p_of_items then half_filled(p_template, p_context) else filled(p_template, p_context) end;
+  end if;
+exception when others then
+  problem := 'its input cannot be built: ' || sqlerrm;
+end
+$$;
+comment on function fencepost_private.try_filled(jsonb, jsonb, boolean) is 'An input template filled, or why it cannot be.';
 
 -- Fills what is the same for all items of a map, once: paths that read neither item nor index. What they found is
 -- written so that filled() leaves it as it is.

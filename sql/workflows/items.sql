@@ -60,7 +60,7 @@ begin
     )
     select array(
              select row(t.task_id, t.run_id, t.task_no, 'item', s.tenant, s.type, s.priority, s.max_attempts, s.timeout, t.input,
-                        false, null, null, null, null, null, null, null, null)::due_task
+                        false, null, null, null, null, null, null, null, null, null)::due_task
              from shared s
              cross join lateral (
                select t.* from task t where t.parent_task_id = s.task_id and t.item >= s.first_item and t.item < s.first_item + s.many offset 0

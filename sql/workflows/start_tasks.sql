@@ -3,6 +3,8 @@
 -- and what changes in the runs' numbers.
 --
 -- The join rule: a task is skipped when its condition is false, or when it has parents and all of them were skipped.
+-- A condition that is neither true nor false opens no gate: it fails its task, and so does an input, `over` or `until`
+-- that cannot be evaluated.
 --
 -- What they need is read for some of them at once: see payloads_at_once.
 create function fencepost_private.start_tasks(
@@ -30,15 +32,16 @@ begin
     v_next := v_first + payloads_at_once(v_due);
     v_due := due_tasks(p_task_ids[v_first : v_next - 1], p_now);
     v_first := v_next;
-    v_kinds := array(select distinct d.kind from unnest(v_due) as d where d.skip_reason is null);
-    ends := ends || array(select row(d.task_id, 'skipped', null, d.skip_reason)::task_end from unnest(v_due) as d where d.skip_reason is not null);
+    ends := ends || array(select row(d.task_id, d.ends_as, null, d.reason)::task_end from unnest(v_due) as d where d.ends_as is not null);
+    v_due := array(select d from unnest(v_due) as d where d.ends_as is null);
+    v_kinds := array(select distinct d.kind from unnest(v_due) as d);
     if 'job' = any (v_kinds) then
-      select q.ends, q.deltas into v_more from queue_tasks(array(select d from unnest(v_due) as d where d.kind = 'job' and d.skip_reason is null), p_now) as q;
+      select q.ends, q.deltas into v_more from queue_tasks(array(select d from unnest(v_due) as d where d.kind = 'job'), p_now) as q;
       ends := ends || v_more.ends;
       deltas := deltas || v_more.deltas;
     end if;
     if v_kinds && array['approval', 'timer', 'signal', 'map', 'workflow']::task_kind[] then
-      select w.ends, w.starts, w.deltas into v_more from await_tasks(array(select d from unnest(v_due) as d where d.kind <> 'job' and d.skip_reason is null), p_now) as w;
+      select w.ends, w.starts, w.deltas into v_more from await_tasks(array(select d from unnest(v_due) as d where d.kind <> 'job'), p_now) as w;
       ends := ends || v_more.ends;
       starts := starts || v_more.starts;
       deltas := deltas || v_more.deltas;
@@ -56,7 +59,7 @@ language sql stable
 return least(500, greatest(1, coalesce(nullif(cardinality(p_last), 0) * 4e6 / pg_column_size(p_last), 100)))::int;
 comment on function fencepost_private.payloads_at_once(fencepost_private.due_task[]) is 'How many payloads to build next, by the size of the last ones.';
 
--- A text as a time, or null when it is none.
+-- A text as a moment in time, or null when it is none.
 create function fencepost_private.try_time(p_text text)
 returns timestamptz
 language plpgsql
@@ -64,12 +67,12 @@ stable
 set search_path = fencepost_private, pg_temp
 as $$
 begin
-  return p_text::timestamptz;
+  return case when isfinite(p_text::timestamptz) then p_text::timestamptz end;
 exception when data_exception then
   return null;
 end
 $$;
-comment on function fencepost_private.try_time(text) is 'A text as a time; null when it is none.';
+comment on function fencepost_private.try_time(text) is 'A text as a moment in time; null when it is none.';
 
 -- Reads what the start of these tasks needs: conditions, payloads, times, items. Pending tasks without an unmet parent only.
 create function fencepost_private.due_tasks(p_task_ids bigint[], p_now timestamptz)
@@ -96,35 +99,49 @@ begin
     where t.status = 'pending' and t.unmet = 0 and t.item is null
       and r.paused_at is null and r.cancelled_at is null and r.compensating_at is null
   ), seen as materialized (
-    select d.*, c.context,
-           case when d.all_skipped then 'all its parents were skipped'
-                when d.when_path is not null and not holds(d.when_path, c.context) then format('its condition is false: %s', d.when_path) end as skip_reason
+    select d.*, c.context, w.problem, d.all_skipped or w.holds is false as is_skipped
     from due d
     left join lateral (
       select run_context(d.run_id, d.refers_to) as context
       where not d.all_skipped and (d.when_path is not null or d.over_path is not null or d.until_path is not null or d.input is not null)
     ) as c on true
+    cross join lateral decided(case when not d.all_skipped then d.when_path end, c.context) as w
+  ), starting as materialized (
+    select s.*, s.problem is null and not s.is_skipped as goes_on from seen s
   )
   select coalesce(array_agg(row(
     s.task_id, s.run_id, s.task_no, s.kind, s.tenant, s.type, coalesce(s.priority, s.run_priority, 5), s.max_attempts, s.timeout,
-    case when s.skip_reason is not null or s.kind not in ('job', 'workflow') then null
-         when s.input is not null then filled(s.input, s.context)
+    case when not s.goes_on or s.kind not in ('job', 'workflow') then null
+         when s.input is not null then filled.value
          else jsonb_build_object('input', s.run_input, 'tasks', parents.outputs) end,
     s.compensate is not null,
-    s.skip_reason,
+    case when s.is_skipped then 'skipped' when e.problem is not null then 'failed' end,
+    case when s.all_skipped then 'all its parents were skipped' when s.is_skipped then format('its condition is false: %s', s.when_path) else e.problem end,
     p_now + s.expires_after,
-    case when s.kind = 'timer' then coalesce(p_now + s.delay, try_time(found(s.until_path, s.context) ->> 0)) end,
+    case when s.kind = 'timer' then coalesce(p_now + s.delay, t.until) end,
     s.signal,
-    case when s.kind = 'map' and s.skip_reason is null then found(s.over_path, s.context) -> 0 end,
-    case when s.kind = 'map' and s.skip_reason is null then half_filled(s.input, s.context) end,
+    case when s.kind = 'map' then o.value end,
+    case when s.kind = 'map' then filled.value end,
     s.child, s.child_version)::due_task order by s.task_id), '{}') into v_due
-  from seen s
+  from starting s
+  cross join lateral try_filled(case when s.goes_on then s.input end, s.context, s.kind = 'map') as filled
+  cross join lateral try_value(case when s.goes_on then s.over_path end, s.context) as o
+  cross join lateral try_value(case when s.goes_on then s.until_path end, s.context) as u
+  cross join lateral (select try_time(u.value #>> '{}') as until offset 0) as t
+  cross join lateral (
+    select case when not s.goes_on then s.problem
+                when filled.problem is not null then filled.problem
+                when o.problem is not null or u.problem is not null then concat_ws(': ', case s.kind when 'map' then 'over' else 'until' end || ' cannot be evaluated', o.problem, u.problem)
+                when s.kind = 'map' and jsonb_typeof(o.value) is distinct from 'array' then format('over did not give an array but %s', described(o.value))
+                when s.until_path is not null and t.until is null then format('until did not give a time but %s', described(u.value)) end as problem
+    offset 0
+  ) as e
   left join lateral (
     select coalesce(jsonb_object_agg(d.name, coalesce(p.output, 'null')) filter (where p.status in ('completed', 'failed')), '{}') as outputs
     from (select e.parent_no from workflow_edge e where e.version_id = s.version_id and e.child_no = s.task_no offset 0) as e
     cross join lateral (select t.status, t.output from task t where t.run_id = s.run_id and t.task_no = e.parent_no and t.item is null offset 0) as p
     cross join lateral (select d.name from workflow_task d where d.version_id = s.version_id and d.task_no = e.parent_no offset 0) as d
-    where s.skip_reason is null and s.kind in ('job', 'workflow') and s.input is null
+    where s.goes_on and s.kind in ('job', 'workflow') and s.input is null
   ) as parents on true;
   return v_due;
 end
@@ -192,6 +209,7 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
+  v_unfit task_end[];
   v_more  record;
   v_child record;
 begin
@@ -220,10 +238,10 @@ begin
            -- only for expressions that read the item and something else at once
            case when exists (select from template_paths(d.template) as p where not path_roots(p::jsonpath) <@ '{item,index}') then run_context(d.run_id, null) else '{}' end as context
     from unnest(p_due) as d
-    where d.kind = 'map' and jsonb_typeof(d.items) = 'array'
+    where d.kind = 'map'
   ), itemised as (
-    insert into task (run_id, task_no, kind, status, parent_task_id, item, input)
-    select o.run_id, o.task_no, 'item', 'pending', o.task_id, o.item, case when o.template is null then o.own else filled(o.template, o.context || o.own) end
+    insert into task (run_id, task_no, kind, status, parent_task_id, item, input, error)
+    select o.run_id, o.task_no, 'item', 'pending', o.task_id, o.item, case when o.template is null then o.own else f.value end, f.problem
     from (
       -- ordered first: what is filled in may be large
       select m.*, i.place - 1 as item, jsonb_build_object('item', i.element, 'index', i.place - 1) as own
@@ -231,18 +249,21 @@ begin
       cross join lateral jsonb_array_elements(m.items) with ordinality as i(element, place)
       offset 0
     ) as o
+    cross join lateral try_filled(o.template, o.context || o.own, false) as f
+    returning parent_task_id, item, error
   )
-  select coalesce(array_agg(d.delta), '{}') into deltas
+  select coalesce(array_agg(d.delta), '{}'),
+         array(select distinct on (i.parent_task_id) row(i.parent_task_id, 'failed', null, format('item %s: %s', i.item, i.error))::task_end
+               from itemised i where i.error is not null order by i.parent_task_id, i.item)
+    into deltas, v_unfit
   from (select row(w.run_id, -count(*), 0, count(*), 0, 0, 0, 0, 0)::run_delta as delta from waiting w group by w.run_id) as d;
+  -- one item that cannot be given its input fails the map before any begins
+  delete from task t where t.parent_task_id = any (array(select u.task_id from unnest(v_unfit) as u));
+  update task t set items = null, items_open = null where t.task_id = any (array(select u.task_id from unnest(v_unfit) as u));
 
   select coalesce(array_agg(row(e.task_id, e.status, e.output, e.error)::task_end), '{}') into ends
   from (
     select d.task_id, 'completed' as status, to_jsonb(d.due_at) as output, null as error from unnest(p_due) as d where d.kind = 'timer' and d.due_at <= p_now
-    union all
-    select d.task_id, 'failed', null, 'until did not give a time' from unnest(p_due) as d where d.kind = 'timer' and d.due_at is null
-    union all
-    select d.task_id, 'failed', null, format('over did not give an array but %s', coalesce(jsonb_typeof(d.items), 'nothing'))
-    from unnest(p_due) as d where d.kind = 'map' and jsonb_typeof(d.items) is distinct from 'array'
     union all
     select d.task_id, 'completed', '[]'::jsonb, null from unnest(p_due) as d where d.kind = 'map' and d.items = '[]'
     union all
@@ -250,8 +271,11 @@ begin
     from take_signals(array(select d.task_id from unnest(p_due) as d where d.kind = 'signal')) as s
   ) as e;
 
-  select i.ends, i.deltas into v_more from start_items(array(select d.task_id from unnest(p_due) as d where d.kind = 'map' and array_length_of(d.items) > 0), p_now) as i;
-  ends := ends || v_more.ends;
+  select i.ends, i.deltas into v_more
+  from start_items(array(
+    select d.task_id from unnest(p_due) as d
+    where d.kind = 'map' and d.items <> '[]' and not exists (select from unnest(v_unfit) as u where u.task_id = d.task_id)), p_now) as i;
+  ends := ends || v_unfit || v_more.ends;
   deltas := deltas || v_more.deltas;
 
   starts := '{}';

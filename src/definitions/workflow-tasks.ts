@@ -10,7 +10,10 @@ export type AnyJob = JobDefinition<string, any, any, any>
 export interface TaskOptions<Parent extends string> {
   /** The tasks that it waits for. */
   readonly after?: readonly Parent[] | undefined
-  /** An SQL/JSON path predicate, such as `$.input.amount > 1000`: when it is false the task is skipped. */
+  /**
+   * An SQL/JSON path predicate, such as `$.input.amount > 1000`: when it is false the task is skipped, when it is
+   * neither true nor false (a text compared with a number) the task fails.
+   */
   readonly when?: string | undefined
   /** `continue` lets the run go on although the task failed; its error is at `$.errors.<task>`. Default `fail`. */
   readonly onFailure?: 'fail' | 'continue' | undefined

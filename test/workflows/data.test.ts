@@ -144,6 +144,53 @@ describe('payloads', () => {
     expect((await run.claim('c')).payload).toEqual({ a: 'x', gone: null })
   })
 
+  it.each<[string, TaskSpec, string]>([
+    [
+      'a sum of what is no number',
+      { input: { x: ['$.input.text + 1'] } },
+      '$."input"."text" is "hey"',
+    ],
+    ['a text as a number', { input: '$.input.text.double()' }, 'double'],
+    ['a predicate that is unknown', { input: '$.input.text > 1' }, 'neither true nor false'],
+    [
+      'of a map, for all items',
+      { kind: 'map', over: '$.input.list', input: '$.input.text + 1' },
+      '"hey"',
+    ],
+    [
+      'of a map, for one item',
+      { kind: 'map', over: '$.input.list', input: '$.item * $.input.list[0]' },
+      'item 2: its input cannot be built: ($."item" * $."input"."list"[0]) where $."item" is "x"',
+    ],
+    [
+      'over what cannot be read',
+      { kind: 'map', over: '$.input.text.keyvalue()' },
+      'over cannot be',
+    ],
+    ['over what is no array', { kind: 'map', over: '$.input.text' }, 'but "hey"'],
+    ['over nothing', { kind: 'map', over: '$.input.nothing' }, 'but nothing'],
+    ['until what is no time', { kind: 'timer', until: '$.input.text' }, 'a time but "hey"'],
+    ['until what cannot be read', { kind: 'timer', until: '-$.input.text' }, 'until cannot be'],
+    ['until the end of time', { kind: 'timer', until: '$.input.never' }, 'a time but "infinity"'],
+  ])('that cannot be built fail the task and say why: %s', async (_, spec, told) => {
+    const values = { text: 'hey', list: [1, 2, 'x', true], never: 'infinity' }
+    const run = await begin(db(), { a: {}, b: { after: ['a'], ...spec } }, values)
+    await run.complete('a')
+    expect(await run.task('b')).toMatchObject({ status: 'failed', items: null })
+    expect((await run.task('b')).error).toContain(told)
+    expect(await run.items('b')).toEqual([])
+    expect(await run.status()).toBe('failed')
+  })
+
+  it('of maps are over whatever a path finds, one or several', async () => {
+    const run = await begin(
+      db(),
+      { m: { kind: 'map', over: '$.input.list[*] ? (@ > 1)', input: '$.item' } },
+      { list: [1, 2, 3] },
+    )
+    expect((await run.claimAll('m')).map(({ payload }) => payload)).toEqual([2, 3])
+  })
+
   it('that a type refuses fail the task, not whoever moved the run', async () => {
     const workflow = await publish(db(), { a: {}, b: { after: ['a'] }, c: { after: ['a'] } })
     await db().query('update fencepost_private.job_type set payload_check = $1 where type = $2', [
@@ -202,41 +249,77 @@ describe('jobs of tasks', () => {
 })
 
 describe('conditions', () => {
+  const input = {
+    n: 2,
+    yes: true,
+    no: false,
+    nil: null,
+    text: 'hey',
+    list: [1, 3],
+    zero: 0,
+    day: '2024-01-01',
+  }
+
   it.each([
     ['$.input.n > 1', true],
     ['$.input.n > 2', false],
-    ['$.input.n', true],
-    ['$.input.yes', true],
-    ['$.input.no', false],
-    ['$.input.nil', false],
-    ['$.input.missing', false],
-    ['$.input.empty', true],
+    ['$.input.yes == true', true],
+    ['$.input.no == true', false],
+    ['$.input.nil > 1', false],
+    ['$.input.nil != 1', true],
+    ['$.input.missing > 1', false],
+    ['$.input.missing.deeper.double() > 1', false],
     ['exists($.input.nil)', true],
-    ['$.input.text > 1', false],
+    ['exists($.input.missing)', false],
+    ['($.input.text > 1) is unknown', true],
+    ['!(exists($.input.text)) && $.input.text > 1', false],
     ['$.input.list[*] > 2', true],
-    ['$.input.n / $.input.zero > 1', false],
-    ['strict $.input.missing == 1', false],
     ['$.input.text like_regex "^h"', true],
     ['$.input.day.datetime() < "2024-02-01T00:00:00+00:00".datetime()', true],
-    ['$.input.day.datetime("bogus") < "2024-02-01".datetime()', false],
     ['$.run.id > 0', true],
     ['$.tasks.a == 3', true],
     ['$.errors.a == "x"', false],
   ])('%s is %s', async (when, expected) => {
-    const input = {
-      n: 2,
-      yes: true,
-      no: false,
-      nil: null,
-      empty: [],
-      text: 'hey',
-      list: [1, 3],
-      zero: 0,
-      day: '2024-01-01',
-    }
     const run = await begin(db(), { a: {}, b: { after: ['a'], when } }, input)
     await run.complete('a', 3)
     expect((await run.task('b')).status).toBe(expected ? 'queued' : 'skipped')
+  })
+
+  it.each([
+    ['$.input.text > 1', '$."input"."text" is "hey"'],
+    ['$.input.text.double() > 1', '$."input"."text" is "hey"'],
+    ['strict $.input.missing == 1', '$."input"."missing" is nothing'],
+    ['$.input.n / $.input.zero > 1', '$."input"."n" is 2, $."input"."zero" is 0'],
+    ['$.input.n like_regex "^h"', '$."input"."n" is 2'],
+    ['$.input.day.datetime("bogus") < "2024-02-01".datetime()', 'is "2024-01-01" ('],
+    ['$.tasks.a == "$.input.n"', '$."tasks"."a" is 3'],
+  ])(
+    '%s is neither true nor false: its task fails, and what it guards stays shut',
+    async (when, told) => {
+      const run = await begin(
+        db(),
+        { a: {}, b: { kind: 'approval', after: ['a'], when }, c: { after: ['a', 'b'] } },
+        input,
+      )
+      await run.complete('a', 3)
+      expect(await run.statuses()).toEqual({ a: 'completed', b: 'failed', c: 'pending' })
+      expect(await run.status()).toBe('failed')
+      const { error } = await run.task('b')
+      expect(error).toMatch(/^its condition is neither true nor false: .+ where /)
+      expect(error).toContain(told)
+    },
+  )
+
+  it('that cannot be decided follow the failure policy of their task', async () => {
+    const run = await begin(
+      db(),
+      {
+        a: { when: '$.input.amount > 1000', on_failure: 'continue' },
+        b: { after: ['a'], when: 'exists($.errors.a)' },
+      },
+      { amount: '5000' },
+    )
+    expect(await run.statuses()).toEqual({ a: 'failed', b: 'queued' })
   })
 
   it('mean the same in every time zone', async () => {

@@ -101,7 +101,7 @@ describe('differences', () => {
     await publishRaw(db(), name, { tasks: { a: { type: 'x' }, b: { type: 'y', after: ['a'] } } })
     await publishRaw(db(), name, {
       on_failure: 'compensate',
-      tasks: { a: { type: 'z' }, c: { type: 'y', after: ['a'], when: '$.input.x' } },
+      tasks: { a: { type: 'z' }, c: { type: 'y', after: ['a'], when: '$.input.x == 1' } },
     })
     expect(await db().query('select * from fencepost.workflow_diff($1, 1, 2)', [name])).toEqual([
       { task: null, key: 'on_failure', before: null, after: 'compensate' },
@@ -110,7 +110,7 @@ describe('differences', () => {
       { task: 'b', key: 'type', before: 'y', after: null },
       { task: 'c', key: 'after', before: null, after: ['a'] },
       { task: 'c', key: 'type', before: null, after: 'y' },
-      { task: 'c', key: 'when', before: null, after: '$.input.x' },
+      { task: 'c', key: 'when', before: null, after: '$.input.x == 1' },
     ])
     expect(await db().query('select * from fencepost.workflow_diff($1, 2, 2)', [name])).toEqual([])
     await refused(db().query('select * from fencepost.workflow_diff($1, 1, 3)', [name]), 'JE002')
@@ -146,6 +146,10 @@ describe('refused, with the place', () => {
     ['a task after itself', pair({ after: ['a'] }), 'at tasks.a.after[0]'],
     ['a parent named twice', pair({ after: ['first', 'first'] }), 'at tasks.a.after'],
     ['a condition that does not parse', pair({ when: '$.input.x >' }), 'at tasks.a.when'],
+    ['a condition that is no predicate', pair({ when: '$.input.x' }), 'at tasks.a.when'],
+    ['a condition that is a sum', pair({ when: '$.input.x + 1' }), 'at tasks.a.when'],
+    ['a condition that filters', pair({ when: '$.input.x ? (@ > 1)' }), 'at tasks.a.when'],
+    ['a condition that is a text', pair({ when: '"x"' }), 'at tasks.a.when'],
     ['a condition that is no text', pair({ when: true }), 'at tasks.a.when'],
     ['a condition with a variable', pair({ when: '$amount > 1' }), 'at tasks.a.when'],
     ['a condition over what is not there', pair({ when: '$.inputs.x > 1' }), 'at tasks.a.when'],
@@ -229,7 +233,7 @@ describe('refused, with the place', () => {
       (await refused(publishRaw(db(), 'w', definition), 'JE008')).hint
     expect(await hint(pair({ after: ['firsst'] }))).toContain("'first'")
     expect(await hint(task({ type: 'x', aftre: [] }))).toContain("'after'")
-    expect(await hint(pair({ when: '$.tasks.firsst.x' }))).toContain("'first'")
+    expect(await hint(pair({ when: '$.tasks.firsst.x == 1' }))).toContain("'first'")
   })
 
   it('a cycle, in full', async () => {
@@ -302,8 +306,10 @@ describe('accepted', () => {
     '$.tasks."first".a[*] ? (@.b == "$c") == 1',
     'strict $.input.list[0 to last].x starts with "a"',
     '$.run.id % 2 == 0',
-    '$',
-    '$.**.x',
+    '$.**.x == 1',
+    'exists($)',
+    '!($.input.x.double() > 1)',
+    '($.input.x > 1) is unknown',
     '$.errors.first like_regex "time.?out"',
     '$.input.due.datetime() < "2030-01-01".datetime()',
   ])('the path %s', async (when) => {
