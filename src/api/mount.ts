@@ -97,7 +97,7 @@ function answersOf({ answers }: Endpoint): Registered['responses'] {
 /** The problems of a route by their HTTP status. */
 function refusalsOf(endpoint: Endpoint): Registered['responses'] {
   const asksDatabase = endpoint.tag !== 'service' || endpoint.path === '/ready'
-  const always = asksDatabase ? ['JE003', 'JE011', UNAVAILABLE] : ['JE003']
+  const always = asksDatabase ? ['JE003', 'JE009', 'JE011', UNAVAILABLE] : ['JE003']
   const codes = new Set<string>([...always, ...endpoint.problems])
   const reasons = new Map<number, string[]>()
   for (const { code, status, meaning } of problemCatalogue) {

@@ -89,6 +89,9 @@ async function withClient<T>(url: string, run: (client: pg.Client) => Promise<T>
     await client.connect()
     await checkServer(client)
     return await run(client)
+  } catch (error) {
+    const mayNot = error instanceof pg.DatabaseError && error.code === NOT_ALLOWED
+    throw mayNot ? new MigrationError(error.message, NOT_ALLOWED, OWNER, error) : error
   } finally {
     await client.end().catch(() => {})
   }
@@ -165,23 +168,29 @@ async function apply(
     } catch (error) {
       await client.query('rollback').catch(() => {})
       const locked = error instanceof pg.DatabaseError && error.code === '55P03'
-      if (!locked || attempt === LOCK_TRIES) throw explained(error, migration)
+      if (!locked || attempt === LOCK_TRIES) throw explained(error, migration, all)
     }
   }
 }
 
-function explained(error: unknown, migration: Migration): unknown {
+/** Without the right to it, a role is told who has it. */
+const OWNER =
+  'Migrate as the role that did so first, and owns the schemas fencepost and fencepost_private.'
+const CREATE = 'The role needs the right to create schemas: grant create on database … to …'
+
+const NOT_ALLOWED = '42501'
+
+function explained(error: unknown, migration: Migration, all: readonly Migration[]): unknown {
   if (!(error instanceof pg.DatabaseError)) return error
   const line =
     error.position === undefined
       ? ''
       : `, line ${migration.body.slice(0, Number(error.position)).split('\n').length}`
+  const mayNot = migration === all[0] ? CREATE : OWNER
   return new MigrationError(
     `${migration.name}${line}: ${error.message}`,
     error.code,
-    error.code === '42501'
-      ? 'The role needs the right to create schemas: grant create on database … to …'
-      : error.hint,
+    error.code === NOT_ALLOWED ? mayNot : error.hint,
     error,
   )
 }

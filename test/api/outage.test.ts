@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { endpoints } from '../../src/api/endpoints.ts'
 import { type ApiServer, serveApi } from '../../src/api/server.ts'
 import { connect, type Queryable } from '../../src/database/database.ts'
+import { freshRole } from '../support/role.ts'
 import { testDatabase } from '../support/server.ts'
 
 /** Routes that ask nothing of the database. */
@@ -103,6 +104,22 @@ it('a database without the schema is JE011', async () => {
     const response = await fetch(server.url + path)
     expect(response.status).toBe(503)
     expect(await response.json()).toMatchObject({ code: 'JE011', hint: 'Run fencepost migrate.' })
+  }
+})
+
+it('a role that lacks a grant is JE009, and not taken for an old schema', async () => {
+  await using database = await testDatabase()
+  await using role = await freshRole(database.url)
+  await using db = connect({ url: role.url })
+  await using server = await serveApi({ db, port: 0 })
+  for (const path of ['/jobs/1', '/ready', '/metrics']) {
+    const response = await fetch(server.url + path)
+    expect(response.status).toBe(403)
+    expect(await response.json()).toMatchObject({
+      code: 'JE009',
+      detail: expect.stringContaining('permission denied for schema fencepost'),
+      hint: expect.stringContaining('lacks a grant'),
+    })
   }
 })
 

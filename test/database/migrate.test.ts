@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -13,7 +12,8 @@ import {
   scriptOf,
 } from '../../src/database/migrations.ts'
 import { schemaSnapshot } from '../../src/database/snapshot.ts'
-import { serverUrl, type TestDatabase, testDatabase } from '../support/server.ts'
+import { freshRole } from '../support/role.ts'
+import { type TestDatabase, testDatabase } from '../support/server.ts'
 import { run } from '../support/template.ts'
 
 let committed: string[]
@@ -82,20 +82,22 @@ describe('a migration', () => {
 
   it('needs no superuser, only the right to create schemas', async () => {
     const { url, name } = await emptyDatabase()
-    const role = `owner_${randomBytes(4).toString('hex')}`
-    const asOwner = new URL(url)
-    asOwner.username = role
-    asOwner.password = 'secret'
-    await run(url, `create role ${role} login password 'secret'`)
-    onTestFinished(() => run(serverUrl(), `drop role ${role}`))
-    onTestFinished(() => run(url, `drop owned by ${role} cascade`))
-
-    await expect(migrate(asOwner.href)).rejects.toMatchObject({
+    await using role = await freshRole(url)
+    await expect(migrate(role.url)).rejects.toMatchObject({
       code: '42501',
       hint: expect.stringContaining('grant create on database'),
     })
-    await run(url, `grant create on database ${name} to ${role}`)
-    expect(await migrate(asOwner.href)).toMatchObject({ applied: committed })
+    await run(url, `grant create on database ${name} to ${role.name}`)
+    expect(await migrate(role.url)).toMatchObject({ applied: committed })
+  })
+
+  it('is for the owner of the schemas: others are told who it is', async () => {
+    const { url } = await emptyDatabase()
+    await migrate(url)
+    await using role = await freshRole(url)
+    const refusal = { code: '42501', hint: expect.stringContaining('owns the schemas') }
+    await expect(migrate(role.url)).rejects.toMatchObject(refusal)
+    await expect(pendingScript(role.url)).rejects.toMatchObject(refusal)
   })
 
   it('that fails leaves nothing of itself, and says where', async () => {
