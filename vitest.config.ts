@@ -32,7 +32,8 @@ export default defineConfig({
     expect: { poll: { timeout: 20_000, interval: 50 } },
     // On a shared machine a test of processes and kills may be starved once; the summary names those that were.
     retry: process.env.CI ? 1 : 0,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    // no claim: what is to be quick says so itself
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
   },
 })

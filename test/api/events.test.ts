@@ -248,7 +248,7 @@ describe('a server of streams', () => {
       received += chunk.length
     })
     socket.resume()
-    await expect.poll(() => received).toBeGreaterThan(100_000_000)
+    await expect.poll(() => received, { timeout: 60_000 }).toBeGreaterThan(100_000_000)
     expect(asking.count).toBeGreaterThan(stalled)
   })
 

@@ -39,13 +39,13 @@ describe('the guide of the outbox', () => {
         for (const [index, says] of said.entries()) if (says) expect(rows[index]).toBe(says)
       })
     } else if (language === 'ts') {
-      it(`line ${line}: TypeScript has no type error and runs`, { timeout: 60_000 }, () => {
+      it(`line ${line}: TypeScript has no type error and runs`, () => {
         const { status, stdout, stderr } = runTypeScript(code, directory, elsewhere.url)
         expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
         expect(stdout).toMatch(code.includes('consume(') ? /count: 1/ : /Z job\.enqueued invoice/)
       })
     } else if (language === 'sh') {
-      it(`line ${line}: commands run`, { timeout: 60_000 }, async (context) => {
+      it(`line ${line}: commands run`, async (context) => {
         required('bash', context)
         if (spawnSync('curl', ['--version']).status !== 0) context.skip('curl is not installed')
         const { code: status, out } = await shell(code)

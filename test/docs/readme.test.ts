@@ -63,7 +63,7 @@ await sql.end()
 `
   writeFileSync(source, (snippet?.code ?? '') + ending)
 
-  it('has no type error', { timeout: 60_000 }, () => {
+  it('has no type error', () => {
     const { config } = ts.readConfigFile(path.join(root, 'tsconfig.json'), ts.sys.readFile)
     const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root)
     const program = ts.createProgram([source], { ...options, noEmit: true })
@@ -74,7 +74,7 @@ await sql.end()
     ).toEqual([])
   })
 
-  it('does what it says', { timeout: 60_000 }, async () => {
+  it('does what it says', async () => {
     await database.db.query(
       'create table orders (id int generated always as identity primary key, customer text, receipt_sent_to text)',
     )
@@ -107,7 +107,7 @@ describe('the commands of the README', () => {
     ])
   })
 
-  it('run as they stand', { timeout: 60_000 }, async (context) => {
+  it('run as they stand', async (context) => {
     required('bash', context)
     const bin = mkdtempSync(path.join(tmpdir(), 'fencepost-bin-'))
     writeFileSync(
@@ -128,7 +128,7 @@ describe('the commands of the README', () => {
     expect(stdout).toContain('job 1 is cancelled')
   })
 
-  it('ask the API as they stand', { timeout: 60_000 }, async (context) => {
+  it('ask the API as they stand', async (context) => {
     required('bash', context)
     if (spawnSync('curl', ['--version']).status !== 0) context.skip('curl is not installed')
     await using server = await serveApi({ db: database.db, port: 0 })

@@ -62,13 +62,13 @@ describe('the guide', () => {
         }
       })
     } else if (language === 'ts') {
-      it(`line ${line}: TypeScript has no type error and runs`, { timeout: 60_000 }, () => {
+      it(`line ${line}: TypeScript has no type error and runs`, () => {
         const { status, stdout, stderr } = runTypeScript(code, directory, elsewhere.url)
         expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
         expect(stdout).toContain('6\n')
       })
     } else {
-      it(`line ${line}: commands run`, { timeout: 60_000 }, (context) => {
+      it(`line ${line}: commands run`, (context) => {
         required('bash', context)
         const { status, stderr, stdout } = shell(code)
         expect({ status, stderr }).toEqual({ status: 0, stderr: '' })

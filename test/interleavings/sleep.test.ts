@@ -55,9 +55,7 @@ it('one who enqueues after the lock was taken notifies, however long its snapsho
   expect(heard).toHaveLength(1)
 })
 
-it('no wake-up is lost among sleepers whose poll never comes, and enqueuers of all kinds', {
-  timeout: 60_000,
-}, async () => {
+it('no wake-up is lost among sleepers whose poll never comes, and enqueuers of all kinds', async () => {
   const random = new Random()
   console.log(`seed ${random.seed} (FENCEPOST_SEED)`)
   const PAIRS = 6

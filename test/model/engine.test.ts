@@ -67,7 +67,7 @@ describe('the model notices an engine', () => {
       's.suspect_at <= p_now - s.ttl / 2',
       's.suspect_at <= p_now',
     ],
-  ])('%s', { timeout: 90_000 }, async (_, signature, text, replacement) => {
+  ])('%s', async (_, signature, text, replacement) => {
     await sabotage(database.db, signature, text, replacement)
     const found = await fc.check(property, {
       seed,

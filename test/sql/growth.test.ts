@@ -108,7 +108,7 @@ describe('a claim of 100', () => {
     expect(await scanned(planned)).toEqual([])
   })
 
-  it('costs the same with statistics, fresh or stale', { timeout: 60_000 }, async () => {
+  it('costs the same with statistics, fresh or stale', async () => {
     await db().query('analyze fencepost_private.ready', [], { timeout: 60_000 })
     await db().query('analyze fencepost_private.lease, fencepost_private.job', [], {
       timeout: 60_000,

@@ -27,7 +27,7 @@ beforeAll(async () => {
 })
 
 it(`loses nothing and ends nothing twice in a storm of ${SECONDS} s`, {
-  timeout: SECONDS * 1000 + 60_000,
+  timeout: SECONDS * 1000 + 180_000,
 }, async () => {
   const random = new Random()
   console.log(`seed ${random.seed} (FENCEPOST_SEED)`)
@@ -85,7 +85,7 @@ class Storm {
     ]
     await calm
     await Promise.all(makers)
-    const deadline = Date.now() + 45_000
+    const deadline = Date.now() + 120_000
     while ((await this.#alive()) > 0 && Date.now() < deadline) await pause(50)
     this.#isDone = true
     await Promise.all(others)
