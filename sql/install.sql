@@ -96,6 +96,7 @@
 --!include workflows/compensate.sql
 --!include workflows/start_run.sql
 --!include workflows/start_runs.sql
+--!include workflows/version_of.sql
 --!include workflows/approve.sql
 --!include workflows/reject.sql
 --!include workflows/request_approval.sql

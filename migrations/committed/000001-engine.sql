@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:0a572088922113e78d5a50f3aa73f1bd2d10cae6
+--! Hash: sha1:906ce28ac257f45ddbeeb38c16147531f64a1699
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -6314,6 +6314,35 @@ end
 $$;
 comment on function fencepost.start_runs(text, jsonb[], int, text[], int, text) is 'Starts one run for each input, all or nothing, and returns their ids in that order. Raises JE002, JE003.';
 --! EndIncluded workflows/start_runs.sql
+--! Included workflows/version_of.sql
+-- The version of a workflow that has this very definition: what publishing it again would return, without publishing.
+-- Who holds a definition starts runs of it whatever was published since. Locks: none.
+-- Errors: JE002 (the workflow, or no version with an equal definition).
+create function fencepost.version_of(name text, definition jsonb)
+returns int
+language plpgsql
+stable
+security definer
+set search_path = fencepost_private, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_latest  record := find_version(version_of.name, null);
+  v_version int;
+begin
+  select v.version into v_version
+  from workflow_version v
+  where v.workflow_id = v_latest.workflow_id and v.checksum = md5(version_of.definition::text);
+  if not found then
+    perform raise_error('JE002', format('this definition of workflow %s was never published', quote_literal(version_of.name)),
+      format('its latest version is %s, and no version equals the definition', v_latest.version),
+      'Publish the definition first, or name the workflow and a version that exists.');
+  end if;
+  return v_version;
+end
+$$;
+comment on function fencepost.version_of(text, jsonb) is 'The version of a workflow that has an equal definition. Raises JE002.';
+--! EndIncluded workflows/version_of.sql
 --! Included workflows/approve.sql
 -- Decides an approval: approved. The decision becomes the output of an approval task; a gate opens.
 -- Locks: the root run, the approval. Errors: JE002; JE004 when it was decided before, or its run has ended.

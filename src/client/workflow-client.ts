@@ -10,7 +10,7 @@ import { Run, type RunListing } from './run.ts'
 
 /** What a run can be given beside its input. */
 export interface StartOptions {
-  /** Default: the latest. The run stays on it. */
+  /** Default: the one that equals the definition, or the latest when only a name is given. The run stays on it. */
   readonly version?: number | undefined
   /** The same key for the same workflow and tenant gives the same run. */
   readonly idempotencyKey?: string | undefined
@@ -59,6 +59,9 @@ const gateChecks = { reason: anything, expiresAfter: durationFrom(1), tx: anythi
 
 /** What an application does with workflows; a part of {@link Fencepost}. */
 export abstract class WorkflowClient extends EventClient {
+  /** Which version a definition is. Versions never change, so what was found once stays true. */
+  readonly #versions = new WeakMap<AnyWorkflow, number>()
+
   /**
    * Publishes a workflow and returns its version: the next one, or the one that has an equal definition.
    * Call it at every start of the application: it changes nothing unless the definition has changed.
@@ -80,13 +83,20 @@ export abstract class WorkflowClient extends EventClient {
     const options = isName ? third : (second as TransactionOption)
     checkOptions('publish', options, { tx: anything })
     const definition = isName ? second : workflow
-    return engine.publishWorkflow(on(this.database, options), nameOf(workflow), definition)
+    const version = await engine.publishWorkflow(
+      on(this.database, options),
+      nameOf(workflow),
+      definition,
+    )
+    this.#keep(workflow, version, options)
+    return version
   }
 
   /**
-   * Starts a run: a new one, or the one that has the idempotency key.
+   * Starts a run: a new one, or the one that has the idempotency key. A definition starts the version
+   * that equals it, whatever others have published since; a name starts the latest.
    *
-   * @throws FencepostError JE002 (workflow or version); JE003 (the input does not fit the schema);
+   * @throws FencepostError JE002 (workflow or version; a definition that was never published); JE003 (the input does not fit the schema);
    *   JE005 (key used with another input)
    */
   start<Workflow extends AnyWorkflow>(
@@ -105,6 +115,7 @@ export abstract class WorkflowClient extends EventClient {
     const id = await engine.startRun(on(this.database, options), {
       ...common(more),
       workflow: nameOf(workflow),
+      version: await this.#version(workflow, options),
       input: await checkedInput(workflow, input),
       idempotency_key,
     })
@@ -134,7 +145,8 @@ export abstract class WorkflowClient extends EventClient {
     checkOptions('startMany', options, manyChecks)
     const checked: unknown[] = []
     for (const input of inputs) checked.push(await checkedInput(workflow, input))
-    const runs = { ...common(options), workflow: nameOf(workflow) }
+    const version = await this.#version(workflow, options)
+    const runs = { ...common(options), workflow: nameOf(workflow), version }
     const ids = await engine.startRuns(on(this.database, options), runs, checked)
     return ids.map((id) => new Run(this.database, id))
   }
@@ -238,6 +250,28 @@ export abstract class WorkflowClient extends EventClient {
     checkOptions('reject', options, decisionChecks)
     await engine.reject(on(this.database, options), approvalId, decided(options))
   }
+
+  /** The version that a run is started with; undefined for the latest. */
+  async #version(
+    workflow: AnyWorkflow | string,
+    options: StartOptions & TransactionOption,
+  ): Promise<number | undefined> {
+    if (options.version !== undefined || !(workflow instanceof WorkflowDefinition)) {
+      return options.version
+    }
+    const known = this.#versions.get(workflow)
+    if (known !== undefined) return known
+    const version = await engine.versionOf(on(this.database, options), workflow.name, workflow)
+    this.#keep(workflow, version, options)
+    return version
+  }
+
+  /** What a transaction of the application has published may still vanish. */
+  #keep(workflow: AnyWorkflow | string, version: number, { tx }: TransactionOption): void {
+    if (tx === undefined && workflow instanceof WorkflowDefinition) {
+      this.#versions.set(workflow, version)
+    }
+  }
 }
 
 function nameOf(workflow: AnyWorkflow | string): string {
@@ -254,12 +288,11 @@ async function checkedInput(workflow: AnyWorkflow | string, input: unknown): Pro
 }
 
 function common({
-  version,
   tags,
   priority,
   tenant,
-}: StartOptions): Omit<engine.NewRuns, 'workflow'> {
-  return { version, tags, priority, tenant }
+}: StartOptions): Omit<engine.NewRuns, 'workflow' | 'version'> {
+  return { tags, priority, tenant }
 }
 
 function decided({ decidedBy: decided_by, comment, data }: DecisionOptions): engine.Decided {

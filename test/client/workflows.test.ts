@@ -129,6 +129,43 @@ describe('a definition', () => {
     await refused(engine.publish('bad', { tasks: {} }), 'JE008')
   })
 
+  it('starts the version that equals it, whatever was published since', async () => {
+    const one = defineWorkflow('rollback').task('a', { type: 'rollback.a' })
+    const two = one.task('b', { type: 'rollback.b' })
+    const three = two.task('c', { type: 'rollback.c' })
+    const versionOf = async (run: Run) => (await run.status())?.version
+    await refused(engine.start(one, {}), 'JE002')
+    expect([await engine.publish(one), await engine.publish(two)]).toEqual([1, 2])
+    expect(await engine.publish(one)).toBe(1)
+    expect(await versionOf(await engine.start(one, {}))).toBe(1)
+    expect(await versionOf(await engine.start(one, {}, { version: 2 }))).toBe(2)
+    expect(await versionOf(await engine.start('rollback'))).toBe(2)
+
+    // Another process knows the definition, and nothing of what was published when.
+    await using other = new Fencepost({ url: database.url })
+    const again = defineWorkflow('rollback').task('a', { type: 'rollback.a' })
+    const runs = [await other.start(again, {}), ...(await other.startMany(again, [{}, {}]))]
+    expect(await Promise.all(runs.map(versionOf))).toEqual([1, 1, 1])
+    await expect(other.start(three, {})).rejects.toMatchObject({
+      code: 'JE002',
+      message: expect.stringContaining('never published'),
+      hint: expect.stringMatching(/Publish/),
+    })
+    await refused(other.startMany(three, [{}]), 'JE002')
+  })
+
+  it('that a transaction publishes and starts is forgotten with it', async () => {
+    const one = defineWorkflow('undone.start').task('a', { type: 'undone.a' })
+    const publishing = engine.database.transaction(async (tx) => {
+      await engine.publish(one, { tx })
+      await engine.start(one, {}, { tx })
+      throw new Error('rolled back')
+    })
+    await expect(publishing).rejects.toThrow('rolled back')
+    expect(await engine.publish(one.task('b', { type: 'undone.b' }))).toBe(1)
+    await refused(engine.start(one, {}), 'JE002')
+  })
+
   it('can be published with a transaction', async () => {
     const publishing = engine.database.transaction(async (tx) => {
       await engine.publish(defineWorkflow('undone').task('a', { type: 'a' }), { tx })

@@ -100,6 +100,7 @@ export const signatures = {
 
   // workflows
   publish_workflow: ['name', 'definition'],
+  version_of: ['name', 'definition'],
   configure_workflow: ['name', 'keep_finished'],
   workflow_diff: ['name', 'from_version', 'to_version'],
   start_run: ['workflow', 'input', 'version', 'idempotency_key', 'tags', 'priority', 'tenant'],

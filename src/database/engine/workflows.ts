@@ -55,6 +55,20 @@ export function publishWorkflow(
   return value(db, call('publish_workflow', { name, definition: json(definition) }), options)
 }
 
+/**
+ * The version that has an equal definition.
+ *
+ * @throws FencepostError JE002 when there is none: it was never published
+ */
+export function versionOf(
+  db: Queryable,
+  name: string,
+  definition: unknown,
+  options?: QueryOptions,
+): Promise<number> {
+  return value(db, call('version_of', { name, definition: json(definition) }), options)
+}
+
 /** What an operator sets of a workflow, for all its versions. What is left out stays as it is. */
 export interface WorkflowChange {
   /** How long finished runs are kept: an SQL interval. */
