@@ -1,7 +1,8 @@
--- Begins a new run of the same version that takes over from an old one what had ended well there: completed and skipped
--- tasks, and failures that the run went over. Not from_task and what comes after it, nor what comes after a task that had
--- not ended well: those are done again. Returns the new run, linked to the old, which is left as it is.
--- Locks: the old root run. Errors: JE002 (run), JE003 (no such task).
+-- Begins a new run of the same version that takes over from an old one, which has ended, what had ended well there:
+-- completed and skipped tasks, and failures that the run went over. Not from_task, nor a task that had not ended well, nor
+-- one whose undoing had begun, whatever became of that; nor what comes after any of these: those are done again.
+-- Returns the new run, linked to the old, which is left as it is.
+-- Locks: the old root run. Errors: JE002 (run), JE003 (no such task); JE004 when it has not ended, or is inside another.
 create function fencepost.restart_run(run_id bigint, from_task text default null)
 returns bigint
 language plpgsql
@@ -14,10 +15,19 @@ as $$
 declare
   v_now  timestamptz := fencepost_private.now();
   v_run  run := lock_run(restart_run.run_id);
+  v_out  record;
   v_from int;
   v_redo int[];
   v_id   bigint;
 begin
+  if v_run.parent_task_id is not null then
+    v_out := outer_task(v_run.run_id);
+    perform raise_error('JE004', format('run %s is part of run %s and cannot be restarted by itself', v_run.run_id, v_out.run_id), format('received run_id = %s', v_run.run_id),
+      format('Restart the run around it from the task that it carries out: fencepost.restart_run(%s, %L).', v_out.run_id, v_out.task));
+  elsif v_run.finished_at is null then
+    perform raise_error('JE004', format('run %s is %s and has not ended: a second one would do the same beside it', v_run.run_id, v_run.status), format('received run_id = %s', v_run.run_id),
+      case when v_run.cancelled_at is null then 'Cancel it first with fencepost.cancel_run().' else 'Wait until what runs of it has stopped.' end);
+  end if;
   if restart_run.from_task is not null then
     select d.task_no into v_from from workflow_task d where d.version_id = v_run.version_id and d.name = restart_run.from_task;
     if not found then
@@ -29,7 +39,8 @@ begin
     with recursive redo as (
       select t.task_no from task t
       where t.run_id = v_run.run_id and t.item is null
-        and (t.task_no = v_from or not (t.status in ('completed', 'skipped') or t.status = 'failed' and t.released))
+        and (t.task_no = v_from or not (t.status in ('completed', 'skipped') or t.status = 'failed' and t.released)
+             or exists (select from task u where u.parent_task_id = t.task_id and u.kind = 'compensation' and u.job_id is not null))
       union
       select e.child_no from redo r join workflow_edge e on e.version_id = v_run.version_id and e.parent_no = r.task_no
     )
@@ -56,4 +67,27 @@ begin
   return v_id;
 end
 $$;
-comment on function fencepost.restart_run(bigint, text) is 'Begins a new run that takes over the outputs of an old one up to a task, and returns its id. Raises JE002, JE003.';
+comment on function fencepost.restart_run(bigint, text) is 'Begins a new run that takes over the outputs of an old one up to a task, and returns its id. Raises JE002, JE003, JE004.';
+
+-- The outermost run around a run, and the task of it that it is inside of; for an outermost run itself no task.
+create function fencepost_private.outer_task(p_run_id bigint, out run_id bigint, out task text)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+begin
+  with recursive around as (
+    select r.run_id, r.version_id, r.parent_task_id, null::text as task from run r where r.run_id = p_run_id
+    union all
+    select r.run_id, r.version_id, r.parent_task_id, d.name
+    from around a
+    join task t on t.task_id = a.parent_task_id
+    join run r on r.run_id = t.run_id
+    join workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no
+  )
+  select a.run_id, a.task into run_id, task from around a where a.parent_task_id is null;
+end
+$$;
+comment on function fencepost_private.outer_task(bigint) is 'The outermost run around a run, and the task of it that this run is inside of.';

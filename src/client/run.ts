@@ -130,10 +130,10 @@ export class Run<Workflow extends AnyWorkflow = WorkflowDefinition> {
   }
 
   /**
-   * Begins a new run that takes over the outputs of what completed in this one, but for `fromTask` and
-   * what comes after it. This one stays as it is.
+   * Begins a new run that takes over the outputs of what completed in this one, but for `fromTask`, tasks
+   * that were undone, and what comes after these. This one must have ended, and stays as it is.
    *
-   * @throws FencepostError JE002; JE003 when there is no such task
+   * @throws FencepostError JE002; JE003 when there is no such task; JE004 when it has not ended, or is a child run
    */
   async restart(
     fromTask?: keyof TasksOf<Workflow> & string,

@@ -275,6 +275,10 @@ describe('control', () => {
       status: 400,
       body: { code: 'JE003' },
     })
+    expect(await api.post(`/runs/${reply.body.id}/restart`)).toMatchObject({
+      status: 409,
+      body: { code: 'JE004' },
+    })
     await workOff(api.database.db, good)
   })
 

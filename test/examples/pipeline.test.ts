@@ -65,6 +65,10 @@ it('fails with what the tests said; mended, it begins anew', async () => {
   expect(await example.engine.approvals({ status: 'pending' })).toEqual([])
 
   await writeFile(file, right)
+  // the other tasks of it may still be running
+  await expect
+    .poll(async () => (await run.status())?.finishedAt, { timeout: 60_000 })
+    .toBeInstanceOf(Date)
   const again = await run.restart('checkout')
   await example.engine.approve(await example.approval(again.id))
   expect(await again.result()).toMatchObject({ deploy: { version: '1.2.0' } })

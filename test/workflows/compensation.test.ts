@@ -214,13 +214,38 @@ describe('compensation', () => {
   it('of a restarted run knows the input of what it took over', async () => {
     const old = await begin(db(), { a: undoing.of(), b: { after: ['a'] } }, { order: 1 }, saga)
     await old.complete('a', 'A')
+    await old.call('cancel_run')
     const run = new Run(db(), await old.call<number>('restart_run'), old.workflow)
-    const jobs = await run.claimAll('b')
-    for (const job of jobs) await bury(db(), job)
-    const payloads = (await claim(db(), undoing.type, 10)).map(({ payload }) => payload)
-    expect(payloads).toHaveLength(2)
-    for (const payload of payloads)
-      expect(payload).toMatchObject({ task: 'a', input: { input: { order: 1 } }, output: 'A' })
+    await run.bury('b')
+    expect((await undoing.claim()).payload).toMatchObject({
+      task: 'a',
+      input: { input: { order: 1 } },
+      output: 'A',
+    })
+  })
+
+  it('is not taken over by a restart: what was undone is done anew, with all that comes after it', async () => {
+    const old = await failed()
+    await undoing.all()
+    const run = new Run(db(), await old.call<number>('restart_run'), old.workflow)
+    expect(await run.statuses()).toEqual({ a: 'queued', b: 'pending', c: 'pending' })
+  })
+
+  it.each(['runs', 'is dead', 'was done'])('cut short while the undoing %s', async (state) => {
+    const old = await failed()
+    const job = await undoing.claim()
+    if (state === 'is dead') await bury(db(), job)
+    if (state === 'was done') await complete(db(), job)
+    await old.call('cancel_run')
+    if (state === 'runs') await fail(db(), job)
+    const run = new Run(db(), await old.call<number>('restart_run'), old.workflow)
+    const isNext = state === 'was done'
+    expect(await run.statuses()).toEqual({
+      a: isNext ? 'queued' : 'completed',
+      b: isNext ? 'pending' : 'queued',
+      c: 'pending',
+    })
+    expect((await run.task('a')).output).toBe(isNext ? null : 'A')
   })
 
   it('several runs that fail in one statement', async () => {

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
+import { complete } from '../support/engine.ts'
 import { begin, drain, expectSound, publish, Run, start } from '../support/runs.ts'
 import { ownDatabase } from '../support/server.ts'
 import { Session } from '../support/sessions.ts'
@@ -203,6 +204,7 @@ describe('restart_run', () => {
     await old.complete('a')
     await old.complete('b')
     await one(db(), 'select fencepost.replay_task($1)', [(await old.task('over')).id])
+    await old.call('cancel_run')
     const run = await restart(old)
     expect(await run.statuses()).toEqual({
       over: 'queued',
@@ -224,6 +226,7 @@ describe('restart_run', () => {
       { list: [1] },
     )
     await old.complete('m')
+    await old.call('cancel_run')
     const run = await restart(old)
     expect(await run.statuses()).toEqual({ m: 'completed', ok: 'waiting', call: 'waiting' })
     const again = await restart(old, 'm')
@@ -231,5 +234,38 @@ describe('restart_run', () => {
     expect((await again.child('call', workflow)).id).not.toBe(
       (await old.child('call', workflow)).id,
     )
+  })
+
+  it('is refused while the old run can still do something', async () => {
+    const old = await begin(db(), { a: {}, b: {}, c: {} })
+    const held = await old.claim('a')
+    expect((await refused(restart(old), 'JE004')).hint).toContain('cancel_run')
+    await old.bury('b')
+    expect(await old.status()).toBe('failed')
+    await refused(restart(old), 'JE004')
+    await old.call('cancel_run')
+    expect((await refused(restart(old), 'JE004')).hint).toContain('Wait')
+    await complete(db(), held)
+    expect(await (await restart(old)).statuses()).toEqual({
+      a: 'completed',
+      b: 'queued',
+      c: 'queued',
+    })
+  })
+
+  it('of a child run is refused, and names the run and the task to restart instead', async () => {
+    const inner = await publish(db(), { x: {} })
+    const middle = await publish(db(), { in: { kind: 'workflow', workflow: inner } })
+    const old = await begin(db(), {
+      a: {},
+      out: { kind: 'workflow', workflow: middle, after: ['a'] },
+    })
+    await old.complete('a')
+    const child = await (await old.child('out', middle)).child('in', inner)
+    await child.bury('x')
+    const { hint } = await refused(restart(child), 'JE004')
+    const call = /fencepost\.restart_run\(.*\)/.exec(String(hint))?.[0]
+    const run = new Run(db(), await one<number>(db(), `select ${call}`), old.workflow)
+    expect(await run.statuses()).toEqual({ a: 'completed', out: 'waiting' })
   })
 })

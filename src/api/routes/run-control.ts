@@ -103,8 +103,8 @@ const restart = endpoint({
   tag: 'runs',
   summary: 'Begin a new run that takes over what this one has done',
   description:
-    'Outputs of completed tasks are taken over, but for from_task and what comes after it. The old ' +
-    'run stays as it is.',
+    'Outputs of completed tasks are taken over, but for from_task, tasks that were undone, and what comes ' +
+    'after these. The old run must have ended, and stays as it is.',
   params: idParams,
   body: fields('field', {
     from_task: z.string().optional().openapi({
@@ -119,7 +119,7 @@ const restart = endpoint({
       schema: z.object({ id: z.int(), restarted_from: z.int() }),
     },
   },
-  problems: ['JE002'],
+  problems: ['JE002', 'JE004'],
   handle: async ({ params: { id }, body: { from_task } }, { db }) => {
     const started = await restartRun(db, id, from_task)
     return {
