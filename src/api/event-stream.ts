@@ -1,4 +1,5 @@
 import type { OutboxEvent } from '../database/engine.ts'
+import { jsonText } from '../json-text.ts'
 import type { Look } from '../outbox/follow.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { within } from '../worker/within.ts'
@@ -83,5 +84,5 @@ async function* written({
 
 /** JSON has no line breaks: it is one line of data. */
 function message(event: OutboxEvent): string {
-  return `id: ${event.position}\ndata: ${JSON.stringify(event)}\n\n`
+  return `id: ${event.position}\ndata: ${jsonText(event)}\n\n`
 }

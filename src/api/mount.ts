@@ -1,5 +1,6 @@
 import { OpenAPIHono, type z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
+import { jsonText } from '../json-text.ts'
 import { check, readBody } from './body.ts'
 import type { Answer, Endpoint, Input } from './endpoint.ts'
 import { problemCatalogue, UNAVAILABLE } from './problem.ts'
@@ -48,15 +49,10 @@ function answered({ status, body, text, stream, headers }: Answer): Response {
     })
   }
   if (status === 204) return new Response(null, { status, headers: { ...headers } })
-  return new Response(`${JSON.stringify(body, exactly)}\n`, {
+  return new Response(`${jsonText(body)}\n`, {
     status,
     headers: { 'content-type': 'application/json', ...headers },
   })
-}
-
-/** A number beyond JavaScript's exact ones is sent as text. */
-function exactly(_key: string, value: unknown): unknown {
-  return typeof value === 'bigint' ? String(value) : value
 }
 
 function described(endpoint: Endpoint): Registered {

@@ -1,3 +1,4 @@
+import { jsonText } from '../json-text.ts'
 import { duration, type OptionSpec, UsageError, wholeNumber } from './arguments.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -99,14 +100,9 @@ export class Invocation {
 
   /** Writes a result: as JSON when that is wanted, else as `show` makes it. */
   answer(value: unknown, show: () => string): void {
-    const text = this.json ? `${JSON.stringify(value, exactly, 2)}` : show()
+    const text = this.json ? jsonText(value, 2) : show()
     this.terminal.write(text === '' ? '' : `${text.replace(/\n$/, '')}\n`)
   }
 }
 
 const JSON_HINT = `In a shell it stands in single quotes: '{"to": "ada@example.org"}'. Use - to read it from standard input.`
-
-/** A number beyond JavaScript's exact ones is written as text. */
-function exactly(_key: string, value: unknown): unknown {
-  return typeof value === 'bigint' ? String(value) : value
-}

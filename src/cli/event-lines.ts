@@ -1,4 +1,5 @@
 import type { OutboxEvent } from '../database/engine.ts'
+import { jsonText } from '../json-text.ts'
 import { cell, clip } from './table.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -13,7 +14,7 @@ export function eventLine(event: OutboxEvent, { style, width }: Terminal): strin
     event.attempt === null ? null : `attempt ${event.attempt}`,
     event.worker,
     event.actor === null ? null : `by ${event.actor}`,
-    event.data === null ? null : JSON.stringify(event.data),
+    event.data === null ? null : jsonText(event.data),
   ]
   const rest = words
     .filter((word) => word !== null && word !== undefined)

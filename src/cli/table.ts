@@ -1,3 +1,4 @@
+import { jsonText } from '../json-text.ts'
 import type { Terminal } from './terminal.ts'
 
 /** Rows as a table for people: these columns of them, in this order. */
@@ -58,7 +59,7 @@ export function cell(value: unknown): string {
       .replace(/\.\d+Z$/, 'Z')
   if (Array.isArray(value) && value.every((each) => typeof each !== 'object'))
     return value.join(', ')
-  const text = typeof value === 'object' ? JSON.stringify(value) : String(value)
+  const text = typeof value === 'object' ? jsonText(value) : String(value)
   return text.replace(/\p{Cc}+/gu, ' ')
 }
 

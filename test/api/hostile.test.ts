@@ -93,6 +93,23 @@ describe('a body that is wrong', () => {
     }
     expect((await api.get('/health')).status).toBe(200)
   })
+
+  it('nested deeper than it could be sent is shown as far as it goes', async () => {
+    const { db } = api.database
+    const deep = `'{"near": 1, "deep": ' || repeat('[', 5000) || repeat(']', 5000) || '}'`
+    const enqueue = `select fencepost.enqueue('abyss', (${deep})::jsonb) as id`
+    const [row] = await db.query<{ id: number }>(enqueue)
+    const id = row?.id
+    expect(await api.get(`/jobs/${id}`)).toMatchObject({
+      status: 200,
+      body: { id, payload: { near: 1, deep: expect.any(Array) } },
+    })
+    expect((await api.get(`/jobs/${id}`)).text).toContain('nested deeper than 500 levels')
+    expect(await api.get('/jobs?type=abyss')).toMatchObject({
+      status: 200,
+      body: { items: [{ id }] },
+    })
+  })
 })
 
 describe('a body that is too large', () => {

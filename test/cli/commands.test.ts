@@ -110,6 +110,18 @@ describe('job get', () => {
 })
 
 describe('job list', () => {
+  it('shows a payload that is nested without end as far as it goes', async () => {
+    const nested = "(repeat('[', 5000) || repeat(']', 5000))::jsonb"
+    const [row] = await database.db.query<{ id: number }>(
+      `select fencepost.enqueue('abyss', ${nested}) as id`,
+    )
+    for (const format of [[], ['--json']]) {
+      const { code, out } = await run(['job', 'get', String(row?.id), ...format])
+      expect(code).toBe(0)
+      expect(out).toContain('nested deeper than 500 levels')
+    }
+  })
+
   it('filters', async () => {
     const ids = [await enqueue('listed'), await enqueue('listed'), await enqueue('listed')]
     const all = await json(['job', 'list', '--type', 'listed'])

@@ -1,6 +1,7 @@
 import { userInfo } from 'node:os'
 import type { Queryable } from '../../database/database.ts'
 import { ackEvents, parkEvent, readEvents } from '../../database/engine.ts'
+import { jsonText } from '../../json-text.ts'
 import { existingConsumer } from '../../outbox/existing-consumer.ts'
 import { newReader } from '../../outbox/reader.ts'
 import type { Command } from '../command.ts'
@@ -37,7 +38,7 @@ acknowledge what the other looks at: to read the same events again at once, give
     })
     const isForPeople = terminal.interactive && !json
     for (const event of events) {
-      terminal.write(`${isForPeople ? eventLine(event, terminal) : JSON.stringify(event)}\n`)
+      terminal.write(`${isForPeople ? eventLine(event, terminal) : jsonText(event)}\n`)
     }
     const last = events.at(-1)
     terminal.note(

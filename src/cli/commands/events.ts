@@ -1,5 +1,6 @@
 import type { Queryable } from '../../database/database.ts'
 import { eventPosition, listEvents, type OutboxEvent } from '../../database/engine.ts'
+import { jsonText } from '../../json-text.ts'
 import { follow } from '../../outbox/follow.ts'
 import { UsageError } from '../arguments.ts'
 import type { Command, Invocation } from '../command.ts'
@@ -42,7 +43,7 @@ function writer({ terminal, json }: Invocation): Write {
   if (terminal.interactive && !json) {
     return (event) => terminal.write(`${eventLine(event, terminal)}\n`)
   }
-  return (event) => terminal.write(`${JSON.stringify(event)}\n`)
+  return (event) => terminal.write(`${jsonText(event)}\n`)
 }
 
 async function listed(invocation: Invocation, db: Queryable, write: Write): Promise<undefined> {

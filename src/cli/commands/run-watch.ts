@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isConnectionError, type Queryable } from '../../database/database.ts'
+import { jsonText } from '../../json-text.ts'
 import type { Command, Invocation } from '../command.ts'
 import { withDatabase } from '../database.ts'
 import { exitCodes, tell } from '../failure.ts'
@@ -60,9 +61,7 @@ function shower({ terminal, json }: Invocation): (snapshot: Snapshot) => void {
   return (snapshot) => {
     const at = new Date().toISOString()
     for (const change of changes.of(snapshot)) {
-      terminal.write(
-        `${json ? JSON.stringify({ at, ...change }) : `${at} ${changeLine(change)}`}\n`,
-      )
+      terminal.write(`${json ? jsonText({ at, ...change }) : `${at} ${changeLine(change)}`}\n`)
     }
   }
 }

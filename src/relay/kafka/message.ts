@@ -1,4 +1,5 @@
 import type { OutboxEvent } from '../../database/engine.ts'
+import { jsonText } from '../../json-text.ts'
 
 /** An event as Kafka gets it. */
 export interface KafkaMessage {
@@ -17,7 +18,7 @@ export function messageOf(event: OutboxEvent, topic: string): KafkaMessage {
   return {
     topic,
     key: Buffer.from(keyOf(event)),
-    value: Buffer.from(JSON.stringify(documentOf(event), exactly)),
+    value: Buffer.from(jsonText(documentOf(event))),
     headers: headersOf(event),
     timestamp: BigInt(event.at.getTime()),
   }
@@ -49,11 +50,6 @@ function headersOf({ id, kind, type, tenant }: OutboxEvent): Map<Buffer, Buffer>
       value === null ? [] : [[Buffer.from(name), Buffer.from(value)] as const],
     ),
   )
-}
-
-/** A number beyond JavaScript's exact ones is written as text. */
-function exactly(_name: string, value: unknown): unknown {
-  return typeof value === 'bigint' ? String(value) : value
 }
 
 /** What is published of an event: the columns of `read_events`, less the position, which is the reader's alone. */
