@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:9bf9b3e91e73141748b85617b2e56284e5b785ab
+--! Hash: sha1:b06c91cf08b63294a11286684c530e8ff8c9d2d2
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -3617,8 +3617,9 @@ end
 $$;
 comment on function fencepost.replay(bigint) is 'Returns a dead letter to work, with its attempts reset. Raises JE002, JE004.';
 
--- The same, set-wise; jobs that are not dead-lettered are passed over. Returns how many were replayed.
-create function fencepost_private.replay_jobs(p_ids bigint[])
+-- The same, set-wise; jobs that are not dead-lettered are passed over, and with p_living_only so are those of runs that
+-- cannot live again. Returns how many were replayed.
+create function fencepost_private.replay_jobs(p_ids bigint[], p_living_only boolean default false)
 returns int
 language plpgsql
 volatile
@@ -3636,6 +3637,9 @@ declare
   v_types int[];
 begin
   perform lock_runs_of(p_ids);
+  if p_living_only then
+    p_ids := without_late_replays(p_ids);
+  end if;
   v_xid := xid();
   with back as (
     delete from dead_letter z
@@ -3661,7 +3665,7 @@ begin
   return coalesce(cardinality(v_ids), 0);
 end
 $$;
-comment on function fencepost_private.replay_jobs(bigint[]) is 'Returns these dead letters to work; others are passed over. Returns how many.';
+comment on function fencepost_private.replay_jobs(bigint[], boolean) is 'Returns these dead letters to work; others are passed over. Returns how many.';
 
 create function fencepost_private.raise_not_dead(p_job_id bigint, p_what text)
 returns void
@@ -4313,6 +4317,17 @@ begin
 end
 $$;
 comment on function fencepost_private.late_replays(bigint[]) is 'Those of these jobs that cannot be replayed, because their run or one around it is cancelled or being compensated.';
+
+-- Those of these jobs that can be replayed, as far as their runs go, in id order.
+create function fencepost_private.without_late_replays(p_job_ids bigint[])
+returns bigint[]
+language sql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+  select array(select i from unnest(p_job_ids) as i except select l.job_id from late_replays(p_job_ids) as l order by 1)
+$$;
+comment on function fencepost_private.without_late_replays(bigint[]) is 'Those of these jobs that can be replayed, as far as their runs go.';
 
 -- A child run that lives again brings its parent task back from failed to waiting, and so on outwards.
 create function fencepost_private.revive_parents(p_run_ids bigint[], p_now timestamptz) returns void
@@ -12079,13 +12094,14 @@ comment on function fencepost_private.job_source(fencepost_private.job_filter) i
 --! EndIncluded operate/list_jobs.sql
 --! Included operate/replay_matching.sql
 -- Returns dead letters to work that match a filter, oldest first, at most `max` a call; or, as long as dry_run is not
--- false, only counts them. Call it again until it returns 0 when there are more.
+-- false, only counts them. Call it again until it returns 0 when there are more. Dead letters of runs that were cancelled
+-- or undone, and so cannot live again, are left out.
 --
 -- The filter is a JSON object; {} matches all dead letters, each key narrows:
 --   type, tenant, priority, attempts, failed_after, failed_before
 --   error          text that the final error contains, in any case
 --   error_matches  a regular expression that it matches
--- Locks: the dead letters, in id order. Errors: JE003.
+-- Locks: the root runs, then the dead letters, in id order. Errors: JE003.
 create function fencepost.replay_matching(filter jsonb, dry_run boolean default true, max int default 10000)
 returns bigint
 language plpgsql
@@ -12094,19 +12110,25 @@ security definer
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_ids bigint[] := matching_dead_letters(replay_matching.filter, replay_matching.max);
+  v_ids   bigint[] := '{}';
+  v_batch bigint[];
 begin
+  loop
+    v_batch := matching_dead_letters(replay_matching.filter, replay_matching.max, coalesce(v_batch[cardinality(v_batch)], 0));
+    v_ids := (v_ids || without_late_replays(v_batch))[:replay_matching.max];
+    exit when cardinality(v_batch) < replay_matching.max or cardinality(v_ids) = replay_matching.max;
+  end loop;
   if replay_matching.dry_run is not false then
     return cardinality(v_ids);
   end if;
-  return replay_jobs(v_ids);
+  return replay_jobs(v_ids, p_living_only => true);
 end
 $$;
 comment on function fencepost.replay_matching(jsonb, boolean, int)
   is 'Returns dead letters that match a filter to work, or counts them (dry_run, the default); returns how many. Raises JE003.';
 
--- The dead letters that match, oldest first. Errors: JE003.
-create function fencepost_private.matching_dead_letters(p_filter jsonb, p_max int)
+-- The dead letters that match, oldest first, those after an id. Errors: JE003.
+create function fencepost_private.matching_dead_letters(p_filter jsonb, p_max int, p_after bigint default 0)
 returns bigint[]
 language plpgsql
 stable
@@ -12127,7 +12149,8 @@ begin
     from dead_letter z
     join lane n on n.lane_id = z.lane_id
     join job_type t on t.type_id = n.type_id
-    where (v_filter.type is null or t.type = v_filter.type)
+    where z.id > p_after
+      and (v_filter.type is null or t.type = v_filter.type)
       and (v_filter.priority is null or n.priority = v_filter.priority)
       and (v_filter.tenant is null or z.tenant = v_filter.tenant)
       and (v_filter.attempts is null or z.attempts = v_filter.attempts)
@@ -12139,7 +12162,7 @@ begin
     limit p_max);
 end
 $$;
-comment on function fencepost_private.matching_dead_letters(jsonb, int) is 'Ids of dead letters that match a filter, oldest first. Raises JE003.';
+comment on function fencepost_private.matching_dead_letters(jsonb, int, bigint) is 'Ids of dead letters that match a filter, oldest first. Raises JE003.';
 --! EndIncluded operate/replay_matching.sql
 --! Included operate/discard_matching.sql
 -- Gives up dead letters that match a filter, oldest first, at most `max` a call; or, as long as dry_run is not false,

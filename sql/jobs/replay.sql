@@ -16,8 +16,9 @@ end
 $$;
 comment on function fencepost.replay(bigint) is 'Returns a dead letter to work, with its attempts reset. Raises JE002, JE004.';
 
--- The same, set-wise; jobs that are not dead-lettered are passed over. Returns how many were replayed.
-create function fencepost_private.replay_jobs(p_ids bigint[])
+-- The same, set-wise; jobs that are not dead-lettered are passed over, and with p_living_only so are those of runs that
+-- cannot live again. Returns how many were replayed.
+create function fencepost_private.replay_jobs(p_ids bigint[], p_living_only boolean default false)
 returns int
 language plpgsql
 volatile
@@ -35,6 +36,9 @@ declare
   v_types int[];
 begin
   perform lock_runs_of(p_ids);
+  if p_living_only then
+    p_ids := without_late_replays(p_ids);
+  end if;
   v_xid := xid();
   with back as (
     delete from dead_letter z
@@ -60,7 +64,7 @@ begin
   return coalesce(cardinality(v_ids), 0);
 end
 $$;
-comment on function fencepost_private.replay_jobs(bigint[]) is 'Returns these dead letters to work; others are passed over. Returns how many.';
+comment on function fencepost_private.replay_jobs(bigint[], boolean) is 'Returns these dead letters to work; others are passed over. Returns how many.';
 
 create function fencepost_private.raise_not_dead(p_job_id bigint, p_what text)
 returns void

@@ -1,11 +1,12 @@
 -- Returns dead letters to work that match a filter, oldest first, at most `max` a call; or, as long as dry_run is not
--- false, only counts them. Call it again until it returns 0 when there are more.
+-- false, only counts them. Call it again until it returns 0 when there are more. Dead letters of runs that were cancelled
+-- or undone, and so cannot live again, are left out.
 --
 -- The filter is a JSON object; {} matches all dead letters, each key narrows:
 --   type, tenant, priority, attempts, failed_after, failed_before
 --   error          text that the final error contains, in any case
 --   error_matches  a regular expression that it matches
--- Locks: the dead letters, in id order. Errors: JE003.
+-- Locks: the root runs, then the dead letters, in id order. Errors: JE003.
 create function fencepost.replay_matching(filter jsonb, dry_run boolean default true, max int default 10000)
 returns bigint
 language plpgsql
@@ -14,19 +15,25 @@ security definer
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_ids bigint[] := matching_dead_letters(replay_matching.filter, replay_matching.max);
+  v_ids   bigint[] := '{}';
+  v_batch bigint[];
 begin
+  loop
+    v_batch := matching_dead_letters(replay_matching.filter, replay_matching.max, coalesce(v_batch[cardinality(v_batch)], 0));
+    v_ids := (v_ids || without_late_replays(v_batch))[:replay_matching.max];
+    exit when cardinality(v_batch) < replay_matching.max or cardinality(v_ids) = replay_matching.max;
+  end loop;
   if replay_matching.dry_run is not false then
     return cardinality(v_ids);
   end if;
-  return replay_jobs(v_ids);
+  return replay_jobs(v_ids, p_living_only => true);
 end
 $$;
 comment on function fencepost.replay_matching(jsonb, boolean, int)
   is 'Returns dead letters that match a filter to work, or counts them (dry_run, the default); returns how many. Raises JE003.';
 
--- The dead letters that match, oldest first. Errors: JE003.
-create function fencepost_private.matching_dead_letters(p_filter jsonb, p_max int)
+-- The dead letters that match, oldest first, those after an id. Errors: JE003.
+create function fencepost_private.matching_dead_letters(p_filter jsonb, p_max int, p_after bigint default 0)
 returns bigint[]
 language plpgsql
 stable
@@ -47,7 +54,8 @@ begin
     from dead_letter z
     join lane n on n.lane_id = z.lane_id
     join job_type t on t.type_id = n.type_id
-    where (v_filter.type is null or t.type = v_filter.type)
+    where z.id > p_after
+      and (v_filter.type is null or t.type = v_filter.type)
       and (v_filter.priority is null or n.priority = v_filter.priority)
       and (v_filter.tenant is null or z.tenant = v_filter.tenant)
       and (v_filter.attempts is null or z.attempts = v_filter.attempts)
@@ -59,4 +67,4 @@ begin
     limit p_max);
 end
 $$;
-comment on function fencepost_private.matching_dead_letters(jsonb, int) is 'Ids of dead letters that match a filter, oldest first. Raises JE003.';
+comment on function fencepost_private.matching_dead_letters(jsonb, int, bigint) is 'Ids of dead letters that match a filter, oldest first. Raises JE003.';

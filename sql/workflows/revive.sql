@@ -96,6 +96,17 @@ end
 $$;
 comment on function fencepost_private.late_replays(bigint[]) is 'Those of these jobs that cannot be replayed, because their run or one around it is cancelled or being compensated.';
 
+-- Those of these jobs that can be replayed, as far as their runs go, in id order.
+create function fencepost_private.without_late_replays(p_job_ids bigint[])
+returns bigint[]
+language sql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+  select array(select i from unnest(p_job_ids) as i except select l.job_id from late_replays(p_job_ids) as l order by 1)
+$$;
+comment on function fencepost_private.without_late_replays(bigint[]) is 'Those of these jobs that can be replayed, as far as their runs go.';
+
 -- A child run that lives again brings its parent task back from failed to waiting, and so on outwards.
 create function fencepost_private.revive_parents(p_run_ids bigint[], p_now timestamptz) returns void
 language plpgsql volatile

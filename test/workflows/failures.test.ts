@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { claimOne, complete, fail, kinds } from '../support/engine.ts'
+import { bury, claimOne, complete, fail, kinds } from '../support/engine.ts'
 import { begin, expectSound, publish, start, typeOf } from '../support/runs.ts'
 import { ownDatabase } from '../support/server.ts'
 import { one, refused } from '../support/sql.ts'
@@ -60,6 +60,23 @@ describe('a task that fails for good', () => {
       await one(db(), `select fencepost.replay_matching('{"error": "odd 17"}', dry_run => false)`),
     ).toBe(1)
     expect(await run.status()).toBe('running')
+  })
+
+  it('holds up no other: a replay by filter leaves out those of runs that cannot live again', async () => {
+    const workflow = await publish(db(), { a: {} })
+    const [cancelled, failed] = [await start(db(), workflow), await start(db(), workflow)]
+    for (const job of await failed.claimAll('a')) await bury(db(), job, 'odd 18')
+    await cancelled.call('cancel_run')
+    const letter = (await cancelled.task('a')).job_id
+    await refused(one(db(), 'select fencepost.replay($1)', [letter]), 'JE004')
+    const replayed = (dry: boolean, max: number) =>
+      one(db(), `select fencepost.replay_matching('{"error": "odd 18"}', $1, $2)`, [dry, max])
+    expect([await replayed(true, 1), await replayed(true, 10)]).toEqual([1, 1])
+    expect([await replayed(false, 1), await replayed(false, 10)]).toEqual([1, 0])
+    expect([await cancelled.status(), await failed.status()]).toEqual(['cancelled', 'running'])
+    expect(
+      await one(db(), `select fencepost.discard_matching('{"error": "odd 18"}', dry_run => false)`),
+    ).toBe(1)
   })
 
   it('is given up: the run stays failed', async () => {
