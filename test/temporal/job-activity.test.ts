@@ -54,10 +54,12 @@ function attempt(info: ConstructorParameters<typeof MockActivityEnvironment>[0] 
   )
 }
 
-/** The id of its job, as soon as it heartbeats. */
+/** The id of its job, as soon as a heartbeat tells it: it may beat before the job is there. */
 async function jobOf(environment: MockActivityEnvironment): Promise<number> {
-  const [details] = await once(environment, 'heartbeat')
-  return details.jobId
+  for (;;) {
+    const [details] = await once(environment, 'heartbeat')
+    if (details !== undefined) return details.jobId
+  }
 }
 
 async function failure(activity: Promise<unknown>): Promise<ApplicationFailure> {
