@@ -18,6 +18,7 @@
 
 -- Tables
 --!include tables/migration.sql
+--!include tables/origin.sql
 --!include tables/job_type.sql
 --!include tables/lane.sql
 --!include tables/lane_hint.sql
@@ -167,6 +168,7 @@
 --!include operate/drop_partition.sql
 --!include operate/prune_workers.sql
 --!include operate/maintain.sql
+--!include operate/is_restored.sql
 --!include operate/isolated.sql
 --!include operate/type_settings.sql
 --!include operate/configure_type.sql

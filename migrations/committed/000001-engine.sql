@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:b06c91cf08b63294a11286684c530e8ff8c9d2d2
+--! Hash: sha1:7eb405254556fce1a2d9622a5528e03531e45c81
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -270,6 +270,20 @@ comment on column fencepost_private.migration.hash is 'The hash of its text and 
 comment on column fencepost_private.migration.applied_at is 'When it was applied.';
 comment on column fencepost_private.migration.applied_by is 'The role that applied it.';
 --! EndIncluded tables/migration.sql
+--! Included tables/origin.sql
+-- Whether this server wrote the rows of this database. They carry its transaction numbers; a logical copy (pg_dump and
+-- pg_restore, logical replication) takes them to where numbers are others. So one row holds the number of the
+-- transaction that wrote it, which the server itself knows of every row (xmin). Physical copies, promotion, pg_upgrade,
+-- freezing, VACUUM FULL and CREATE DATABASE … TEMPLATE keep both. In a logical copy the row was written by another transaction.
+create table fencepost_private.origin (
+  written_by bigint primary key
+);
+comment on table fencepost_private.origin is 'One row that says which transaction wrote it: when that is not so, the rows of this database came from another one.';
+comment on column fencepost_private.origin.written_by is 'xmin of the row.';
+
+insert into fencepost_private.origin (written_by) values (0);
+update fencepost_private.origin o set written_by = o.xmin::text::bigint;
+--! EndIncluded tables/origin.sql
 --! Included tables/job_type.sql
 -- A type is a name for a kind of work, with its settings. Code declares them, operators override them, and an
 -- override stays until an operator takes it back: a deploy never undoes what was set in an incident.
@@ -8270,7 +8284,7 @@ $$;
 comment on function fencepost_private.position_at(timestamptz) is 'The place of the last tick at or before a time; the beginning when there is none.';
 
 -- A place by what people write: beginning, now, a time, or a position; that may be of another log. A time that is to come
--- has no place yet; one within the next minute is taken for now, since clocks differ. Errors: JE003.
+-- has no place yet; one within the next minute is taken for now, since clocks differ. Errors: JE003; JE004 after a restore.
 create function fencepost_private.found_position(p_text text)
 returns fencepost_private.log_position
 language plpgsql
@@ -8280,6 +8294,7 @@ as $$
 declare
   v_at timestamptz;
 begin
+  perform check_not_restored('a place in the event log');
   if p_text = 'beginning' then
     return place_of_tick(0, 0);
   elsif p_text = 'now' then
@@ -8305,7 +8320,7 @@ begin
   return (parse_position(p_text)).place;
 end
 $$;
-comment on function fencepost_private.found_position(text) is 'A place in the log: beginning, now, a time, or a position. Raises JE003.';
+comment on function fencepost_private.found_position(text) is 'A place in the log: beginning, now, a time, or a position. Raises JE003, JE004.';
 
 -- A place whose ticks are still there: itself, or the nearest before it, from which some events come a second time. One
 -- that is beyond the newest tick is not of this log, or from before a restore: only the beginning is before it for sure.
@@ -8353,7 +8368,7 @@ end
 $$;
 comment on function fencepost_private.is_beyond(fencepost_private.log_position) is 'Whether a place lies beyond the newest tick.';
 
--- A place that somebody names for a consumer. Errors: JE003, also for one that is not of this log.
+-- A place that somebody names for a consumer. Errors: JE003, also for one that is not of this log; JE004 after a restore.
 create function fencepost_private.named_position(p_text text)
 returns fencepost_private.log_position
 language plpgsql
@@ -8370,7 +8385,7 @@ begin
   return kept_position(v_place);
 end
 $$;
-comment on function fencepost_private.named_position(text) is 'A place that somebody names for a consumer. Raises JE003.';
+comment on function fencepost_private.named_position(text) is 'A place that somebody names for a consumer. Raises JE003, JE004.';
 --! EndIncluded outbox/tick.sql
 --! Included outbox/unread.sql
 -- Which events a reader gets: in the words of people, and as numbers.
@@ -8888,7 +8903,8 @@ comment on function fencepost_private.locked_state(fencepost_private.consumer) i
 --
 -- Parked events that are to be delivered again come first, by themselves.
 -- Locks: the consumer, tried: none while another session reads it.
--- Errors: JE002; JE003, also outside READ COMMITTED; JE004 when it fell behind max_lag.
+-- Errors: JE002; JE003, also outside READ COMMITTED; JE004 when it fell behind max_lag, or after a logical restore until
+-- after_restore() was called.
 create function fencepost.read_events(consumer text, max int default 100, reader text default null, lease interval default '30 seconds')
 returns table ("position" text, id bigint, kind text, at timestamptz, tenant text, type text, job_id bigint, run_id bigint, task_id bigint, workflow text,
                attempt int, outcome text, worker text, ready_at timestamptz, started_at timestamptz, actor text, data jsonb)
@@ -8908,6 +8924,7 @@ declare
 begin
   perform check_read(read_events.max, read_events.lease);
   perform check_read_committed('read_events()');
+  perform check_not_restored('read_events()');
   if v_consumer.expired_at is not null then
     perform raise_expired(v_consumer);
   end if;
@@ -9097,7 +9114,8 @@ comment on function fencepost_private.leased_state(fencepost_private.consumer, b
 -- reads it loses the lease. One that had expired reads again. Returns the new position.
 --
 -- A time means: all that was committed before it is passed, up to about a second, or five thousand events, before.
--- Locks: the consumer, until commit; waits two seconds at most. Errors: JE001 when another session holds it; JE002; JE003.
+-- Locks: the consumer, until commit; waits two seconds at most. Errors: JE001 when another session holds it; JE002; JE003;
+-- JE004 after a logical restore, until after_restore() was called.
 create function fencepost.seek_consumer(consumer text, to_position text)
 returns text
 language plpgsql
@@ -9122,7 +9140,7 @@ begin
   return position_text(v_position);
 end
 $$;
-comment on function fencepost.seek_consumer(text, text) is 'Moves a consumer to beginning, now, a time or a position; returns the new position. Raises JE001, JE002, JE003.';
+comment on function fencepost.seek_consumer(text, text) is 'Moves a consumer to beginning, now, a time or a position; returns the new position. Raises JE001, JE002, JE003, JE004.';
 --! EndIncluded outbox/seek_consumer.sql
 --! Included outbox/drop_consumer.sql
 -- Removes a consumer with its position and its parked events. Returns whether there was one.
@@ -9167,7 +9185,7 @@ comment on function fencepost_private.remove_consumer(text) is 'Removes a consum
 --! EndIncluded outbox/drop_consumer.sql
 --! Included outbox/event_position.sql
 -- A place in the event log, to begin list_events() from: now (the default), beginning, or a time.
--- Locks: none. Errors: JE003.
+-- Locks: none. Errors: JE003; JE004 after a logical restore, until after_restore() was called.
 create function fencepost.event_position(at text default 'now')
 returns text
 language plpgsql
@@ -9179,7 +9197,7 @@ begin
   return position_text(kept_position(found_position(event_position.at)));
 end
 $$;
-comment on function fencepost.event_position(text) is 'A place in the event log: now, beginning, or a time. Raises JE003.';
+comment on function fencepost.event_position(text) is 'A place in the event log: now, beginning, or a time. Raises JE003, JE004.';
 --! EndIncluded outbox/event_position.sql
 --! Included outbox/list_events.sql
 -- Reads the event log without a consumer: the next events after a position, in commit order, at most `max` (1 to
@@ -9188,7 +9206,7 @@ comment on function fencepost.event_position(text) is 'A place in the event log:
 --
 -- The last row may hold a position only: the look went so far, and found nothing more that matches.
 -- A position is good for as long as its events are kept; an old one may give some events a second time.
--- Locks: none. Errors: JE003.
+-- Locks: none. Errors: JE003; JE004 after a logical restore, until after_restore() was called.
 create function fencepost.list_events(after text default 'beginning', max int default 100, filter jsonb default '{}')
 returns table ("position" text, id bigint, kind text, at timestamptz, tenant text, type text, job_id bigint, run_id bigint, task_id bigint, workflow text,
                attempt int, outcome text, worker text, ready_at timestamptz, started_at timestamptz, actor text, data jsonb)
@@ -9221,7 +9239,7 @@ begin
 end
 $$;
 comment on function fencepost.list_events(text, int, jsonb)
-  is 'The next events after a position, in commit order, without a consumer; the last row may hold only the position that was reached. Raises JE003.';
+  is 'The next events after a position, in commit order, without a consumer; the last row may hold only the position that was reached. Raises JE003, JE004.';
 --! EndIncluded outbox/list_events.sql
 --! Included outbox/park_event.sql
 -- Sets one event aside because it cannot be delivered, with the reason: the reader then acknowledges it like any other
@@ -9644,7 +9662,7 @@ comment on function fencepost.drop_webhook(text) is 'Removes a webhook with its 
 -- Of one webhook at most max_pending deliveries wait (10,000 unless its type says otherwise): behind a dead endpoint
 -- events stay in the log. All of a call is held in memory, and events may be large: call it often rather than with a high
 -- max. A webhook that cannot be served is noted in `webhooks`, and stops no other.
--- Returns how many events were taken. Locks: consumers, tried. Errors: JE003.
+-- Returns how many events were taken. Locks: consumers, tried. Errors: JE003; JE004 after a logical restore.
 create function fencepost.relay_webhooks(max int default 200)
 returns bigint
 language plpgsql
@@ -9654,10 +9672,11 @@ set search_path = fencepost_private, pg_temp
 as $$
 begin
   perform check_read(relay_webhooks.max);
+  perform check_not_restored('relay_webhooks()');
   return serve_webhooks(relay_webhooks.max);
 end
 $$;
-comment on function fencepost.relay_webhooks(int) is 'Makes deliveries of the next events of each webhook, exactly once; returns how many events were taken. Raises JE003.';
+comment on function fencepost.relay_webhooks(int) is 'Makes deliveries of the next events of each webhook, exactly once; returns how many events were taken. Raises JE003, JE004.';
 
 create function fencepost_private.serve_webhooks(p_max int default 100)
 returns bigint
@@ -11173,10 +11192,7 @@ begin
   if not pg_try_advisory_xact_lock(lock_housekeeping(), 1) then
     return;
   end if;
-  if is_restored() then
-    perform raise_error('JE004', 'this database was restored from a dump into a server whose transaction numbers are lower', 'rows carry numbers that this server has not reached',
-      'Stop all workers, call fencepost.after_restore() once, then go on.');
-  end if;
+  perform check_not_restored('maintain()');
 
   for v_step in select m.* from maintain_step m where m.next_at <= v_now order by m.ordinal loop
     step := v_step.step;
@@ -11206,33 +11222,6 @@ end
 $$;
 comment on function fencepost.maintain() is 'Housekeeping in bounded steps: call it about each second, from anywhere. Returns what each step did; nothing when another is running. Raises JE003, JE004.';
 
--- Whether rows carry transaction numbers that this server has not reached: then they came from another, by a logical
--- restore. No visible row of our own can be at or above xmax of our snapshot, except this transaction's.
--- In a healthy database each probe reads an empty end of an index; "limit 1" keeps them probes.
-create function fencepost_private.is_restored()
-returns boolean
-language sql
-stable
-set search_path = fencepost_private, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-as $$
-  with here as materialized (
-    select f.xmax, pg_current_xact_id_if_assigned()::text::bigint as own from in_flight() f
-  )
-  select exists (select from here h join event e on e.xid >= h.xmax and e.xid is distinct from h.own)
-      or exists (select from here h cross join lane l
-                 cross join lateral (select from ready r where r.lane_id = l.lane_id and r.xid >= h.xmax and r.xid is distinct from h.own limit 1) as r)
-      or exists (select from here h cross join job_type t
-                 cross join lateral (select from depth_delta d where d.type_id = t.type_id and d.xid >= h.xmax and d.xid is distinct from h.own limit 1) as d)
-      or exists (select from here h cross join job_type t
-                 cross join lateral (select b.x from depth_base b where b.type_id = t.type_id order by b.seq desc limit 1) as b where b.x > h.xmax)
-      or exists (select from here h cross join lateral (select b.x from outcome_base b order by b.seq desc limit 1) as b where b.x > h.xmax)
-      or exists (select from here h cross join lateral (select t.x from event_tick t order by t.x desc, t.flight desc limit 1) as t where t.x > h.xmax)
-$$;
-comment on function fencepost_private.is_restored() is 'Whether this database carries transaction numbers of another server, and after_restore() must be called.';
-
 -- Housekeeping, and whoever moves a consumer, decide by what was committed a moment ago, after a lock. Errors: JE003.
 create function fencepost_private.check_read_committed(p_what text)
 returns void
@@ -11249,6 +11238,36 @@ end
 $$;
 comment on function fencepost_private.check_read_committed(text) is 'Raises JE003 outside READ COMMITTED.';
 --! EndIncluded operate/maintain.sql
+--! Included operate/is_restored.sql
+-- Whether the rows of this database came from another one by a logical restore, and after_restore() was not called since.
+-- A restore of the data alone, into a schema that was there, has brought a second row.
+create function fencepost_private.is_restored()
+returns boolean
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+  select not coalesce(bool_and(o.xmin::text::bigint = o.written_by), false) from origin o
+$$;
+comment on function fencepost_private.is_restored() is 'Whether this database carries transaction numbers of another server, and after_restore() must be called.';
+
+-- Whoever reads the log or moves its readers asks this: positions and ticks are numbers, and those of another server lead
+-- past events that this one writes. Errors: JE004.
+create function fencepost_private.check_not_restored(p_what text)
+returns void
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if is_restored() then
+    perform raise_error('JE004', 'this database was restored from a dump', format('%s needs transaction numbers of this server; rows carry those of another', p_what),
+      'Stop workers, relays and consumers, call fencepost.after_restore() once, then go on. In a copy that must not deliver, pause webhooks and drop consumers first.');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_not_restored(text) is 'Raises JE004 after a logical restore, until after_restore() was called.';
+--! EndIncluded operate/is_restored.sql
 --! Included operate/isolated.sql
 -- One job or run that cannot be moved does not stop a step of maintain(): the step does it all in one go, and looks for
 -- who is at fault only when that fails.
@@ -12621,16 +12640,17 @@ begin
   order by k.job_id limit 20;
 
   return query
-  select 'transaction numbers are this server''s', 'rows carry numbers that it has not reached: call fencepost.after_restore()'
+  select 'transaction numbers are this server''s', 'rows carry those of another one: call fencepost.after_restore()'
   where is_restored();
 end
 $$;
 comment on function fencepost_private.check_registers() is 'check_invariants, of counters and keys.';
 --! EndIncluded operate/check_invariants.sql
 --! Included operate/after_restore.sql
--- To be called once after a *logical* restore (pg_dump, pg_restore) into another server, whose transaction numbers may
--- be lower than those that rows carry; maintain() and doctor() say so. Physical copies, promotion and pg_upgrade need
--- nothing. Stop all workers first.
+-- To be called once after a *logical* restore (pg_dump, pg_restore), whose rows carry the transaction numbers of another
+-- server: until then maintain() and whatever reads the log refuse with JE004. Physical copies, promotion and pg_upgrade
+-- need nothing. Stop workers, relays and consumers first. A copy then delivers what the original delivers: where it must
+-- not, pause webhooks and types and drop consumers before.
 --
 -- Ready jobs are renumbered in their order, as finely as the numbers of this server allow; watermarks are void; the
 -- counters are counted anew. Consumers of the event log go on at the oldest event that they had not read: nothing is
@@ -12653,7 +12673,7 @@ declare
 begin
   perform check_read_committed('after_restore()');
   perform pg_advisory_xact_lock(lock_housekeeping(), 1);
-  lock table ready, delayed, parked, lease, suspended, dead_letter, depth_delta, depth_base, outcome_base, lane_hint, event_tick, consumer_state in access exclusive mode;
+  lock table ready, delayed, parked, lease, suspended, dead_letter, depth_delta, depth_base, outcome_base, lane_hint, event_tick, consumer_state, origin in access exclusive mode;
   if not is_restored() then
     return;
   end if;
@@ -12711,11 +12731,18 @@ begin
   get diagnostics done = row_count;
   return next;
 
+  step := 'webhooks that now deliver from here';
+  select count(*) into done from webhook w join job_type t on t.type = webhook_type(w.name) where not t.paused;
+  return next;
+
+  delete from origin;
+  insert into origin (written_by) values (0);
+  update origin o set written_by = o.xmin::text::bigint;
   insert into event (xid, at, kind, actor, data)
   values (xid(), fencepost_private.now(), 'operator.restored', actor(), jsonb_build_object('lowest', v_low, 'highest', v_high, 'renumbered_below', v_xmin));
 end
 $$;
-comment on function fencepost.after_restore() is 'Mends transaction numbers after a logical restore into another server; nothing to do otherwise. Stop all workers first. Raises JE003.';
+comment on function fencepost.after_restore() is 'Mends transaction numbers after a logical restore; nothing to do otherwise. Stop workers, relays and consumers first. Raises JE003.';
 
 -- Before events get the numbers of this server: consumers are put before the oldest event that they have not read,
 -- in one batch that reaches to all that was restored. Returns how many.
@@ -12870,8 +12897,9 @@ set search_path = fencepost_private, pg_temp
 as $$
 begin
   if is_restored() then
-    return query select 'error', 'this database was restored from a dump into a server whose transaction numbers are lower',
-      'Claims may miss jobs, and housekeeping refuses to run.', 'Stop all workers, then: select * from fencepost.after_restore();', 'restored';
+    return query select 'error', 'this database was restored from a dump: its rows carry transaction numbers of another server',
+      'Claims may miss jobs; housekeeping refuses to run, and so does whatever reads the event log.',
+      'Stop workers, relays and consumers; in a copy that must not deliver, pause webhooks and drop consumers; then: select * from fencepost.after_restore();', 'restored';
   end if;
 
   return query

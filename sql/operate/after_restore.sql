@@ -1,6 +1,7 @@
--- To be called once after a *logical* restore (pg_dump, pg_restore) into another server, whose transaction numbers may
--- be lower than those that rows carry; maintain() and doctor() say so. Physical copies, promotion and pg_upgrade need
--- nothing. Stop all workers first.
+-- To be called once after a *logical* restore (pg_dump, pg_restore), whose rows carry the transaction numbers of another
+-- server: until then maintain() and whatever reads the log refuse with JE004. Physical copies, promotion and pg_upgrade
+-- need nothing. Stop workers, relays and consumers first. A copy then delivers what the original delivers: where it must
+-- not, pause webhooks and types and drop consumers before.
 --
 -- Ready jobs are renumbered in their order, as finely as the numbers of this server allow; watermarks are void; the
 -- counters are counted anew. Consumers of the event log go on at the oldest event that they had not read: nothing is
@@ -23,7 +24,7 @@ declare
 begin
   perform check_read_committed('after_restore()');
   perform pg_advisory_xact_lock(lock_housekeeping(), 1);
-  lock table ready, delayed, parked, lease, suspended, dead_letter, depth_delta, depth_base, outcome_base, lane_hint, event_tick, consumer_state in access exclusive mode;
+  lock table ready, delayed, parked, lease, suspended, dead_letter, depth_delta, depth_base, outcome_base, lane_hint, event_tick, consumer_state, origin in access exclusive mode;
   if not is_restored() then
     return;
   end if;
@@ -81,11 +82,18 @@ begin
   get diagnostics done = row_count;
   return next;
 
+  step := 'webhooks that now deliver from here';
+  select count(*) into done from webhook w join job_type t on t.type = webhook_type(w.name) where not t.paused;
+  return next;
+
+  delete from origin;
+  insert into origin (written_by) values (0);
+  update origin o set written_by = o.xmin::text::bigint;
   insert into event (xid, at, kind, actor, data)
   values (xid(), fencepost_private.now(), 'operator.restored', actor(), jsonb_build_object('lowest', v_low, 'highest', v_high, 'renumbered_below', v_xmin));
 end
 $$;
-comment on function fencepost.after_restore() is 'Mends transaction numbers after a logical restore into another server; nothing to do otherwise. Stop all workers first. Raises JE003.';
+comment on function fencepost.after_restore() is 'Mends transaction numbers after a logical restore; nothing to do otherwise. Stop workers, relays and consumers first. Raises JE003.';
 
 -- Before events get the numbers of this server: consumers are put before the oldest event that they have not read,
 -- in one batch that reaches to all that was restored. Returns how many.

@@ -164,7 +164,7 @@ begin
   order by k.job_id limit 20;
 
   return query
-  select 'transaction numbers are this server''s', 'rows carry numbers that it has not reached: call fencepost.after_restore()'
+  select 'transaction numbers are this server''s', 'rows carry those of another one: call fencepost.after_restore()'
   where is_restored();
 end
 $$;

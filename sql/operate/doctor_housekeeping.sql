@@ -7,8 +7,9 @@ set search_path = fencepost_private, pg_temp
 as $$
 begin
   if is_restored() then
-    return query select 'error', 'this database was restored from a dump into a server whose transaction numbers are lower',
-      'Claims may miss jobs, and housekeeping refuses to run.', 'Stop all workers, then: select * from fencepost.after_restore();', 'restored';
+    return query select 'error', 'this database was restored from a dump: its rows carry transaction numbers of another server',
+      'Claims may miss jobs; housekeeping refuses to run, and so does whatever reads the event log.',
+      'Stop workers, relays and consumers; in a copy that must not deliver, pause webhooks and drop consumers; then: select * from fencepost.after_restore();', 'restored';
   end if;
 
   return query

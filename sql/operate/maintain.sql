@@ -29,10 +29,7 @@ begin
   if not pg_try_advisory_xact_lock(lock_housekeeping(), 1) then
     return;
   end if;
-  if is_restored() then
-    perform raise_error('JE004', 'this database was restored from a dump into a server whose transaction numbers are lower', 'rows carry numbers that this server has not reached',
-      'Stop all workers, call fencepost.after_restore() once, then go on.');
-  end if;
+  perform check_not_restored('maintain()');
 
   for v_step in select m.* from maintain_step m where m.next_at <= v_now order by m.ordinal loop
     step := v_step.step;
@@ -61,33 +58,6 @@ begin
 end
 $$;
 comment on function fencepost.maintain() is 'Housekeeping in bounded steps: call it about each second, from anywhere. Returns what each step did; nothing when another is running. Raises JE003, JE004.';
-
--- Whether rows carry transaction numbers that this server has not reached: then they came from another, by a logical
--- restore. No visible row of our own can be at or above xmax of our snapshot, except this transaction's.
--- In a healthy database each probe reads an empty end of an index; "limit 1" keeps them probes.
-create function fencepost_private.is_restored()
-returns boolean
-language sql
-stable
-set search_path = fencepost_private, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set jit = off
-as $$
-  with here as materialized (
-    select f.xmax, pg_current_xact_id_if_assigned()::text::bigint as own from in_flight() f
-  )
-  select exists (select from here h join event e on e.xid >= h.xmax and e.xid is distinct from h.own)
-      or exists (select from here h cross join lane l
-                 cross join lateral (select from ready r where r.lane_id = l.lane_id and r.xid >= h.xmax and r.xid is distinct from h.own limit 1) as r)
-      or exists (select from here h cross join job_type t
-                 cross join lateral (select from depth_delta d where d.type_id = t.type_id and d.xid >= h.xmax and d.xid is distinct from h.own limit 1) as d)
-      or exists (select from here h cross join job_type t
-                 cross join lateral (select b.x from depth_base b where b.type_id = t.type_id order by b.seq desc limit 1) as b where b.x > h.xmax)
-      or exists (select from here h cross join lateral (select b.x from outcome_base b order by b.seq desc limit 1) as b where b.x > h.xmax)
-      or exists (select from here h cross join lateral (select t.x from event_tick t order by t.x desc, t.flight desc limit 1) as t where t.x > h.xmax)
-$$;
-comment on function fencepost_private.is_restored() is 'Whether this database carries transaction numbers of another server, and after_restore() must be called.';
 
 -- Housekeeping, and whoever moves a consumer, decide by what was committed a moment ago, after a lock. Errors: JE003.
 create function fencepost_private.check_read_committed(p_what text)

@@ -4,7 +4,7 @@
 --
 -- The last row may hold a position only: the look went so far, and found nothing more that matches.
 -- A position is good for as long as its events are kept; an old one may give some events a second time.
--- Locks: none. Errors: JE003.
+-- Locks: none. Errors: JE003; JE004 after a logical restore, until after_restore() was called.
 create function fencepost.list_events(after text default 'beginning', max int default 100, filter jsonb default '{}')
 returns table ("position" text, id bigint, kind text, at timestamptz, tenant text, type text, job_id bigint, run_id bigint, task_id bigint, workflow text,
                attempt int, outcome text, worker text, ready_at timestamptz, started_at timestamptz, actor text, data jsonb)
@@ -37,4 +37,4 @@ begin
 end
 $$;
 comment on function fencepost.list_events(text, int, jsonb)
-  is 'The next events after a position, in commit order, without a consumer; the last row may hold only the position that was reached. Raises JE003.';
+  is 'The next events after a position, in commit order, without a consumer; the last row may hold only the position that was reached. Raises JE003, JE004.';

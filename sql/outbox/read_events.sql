@@ -8,7 +8,8 @@
 --
 -- Parked events that are to be delivered again come first, by themselves.
 -- Locks: the consumer, tried: none while another session reads it.
--- Errors: JE002; JE003, also outside READ COMMITTED; JE004 when it fell behind max_lag.
+-- Errors: JE002; JE003, also outside READ COMMITTED; JE004 when it fell behind max_lag, or after a logical restore until
+-- after_restore() was called.
 create function fencepost.read_events(consumer text, max int default 100, reader text default null, lease interval default '30 seconds')
 returns table ("position" text, id bigint, kind text, at timestamptz, tenant text, type text, job_id bigint, run_id bigint, task_id bigint, workflow text,
                attempt int, outcome text, worker text, ready_at timestamptz, started_at timestamptz, actor text, data jsonb)
@@ -28,6 +29,7 @@ declare
 begin
   perform check_read(read_events.max, read_events.lease);
   perform check_read_committed('read_events()');
+  perform check_not_restored('read_events()');
   if v_consumer.expired_at is not null then
     perform raise_expired(v_consumer);
   end if;

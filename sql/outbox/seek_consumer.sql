@@ -2,7 +2,8 @@
 -- reads it loses the lease. One that had expired reads again. Returns the new position.
 --
 -- A time means: all that was committed before it is passed, up to about a second, or five thousand events, before.
--- Locks: the consumer, until commit; waits two seconds at most. Errors: JE001 when another session holds it; JE002; JE003.
+-- Locks: the consumer, until commit; waits two seconds at most. Errors: JE001 when another session holds it; JE002; JE003;
+-- JE004 after a logical restore, until after_restore() was called.
 create function fencepost.seek_consumer(consumer text, to_position text)
 returns text
 language plpgsql
@@ -27,4 +28,4 @@ begin
   return position_text(v_position);
 end
 $$;
-comment on function fencepost.seek_consumer(text, text) is 'Moves a consumer to beginning, now, a time or a position; returns the new position. Raises JE001, JE002, JE003.';
+comment on function fencepost.seek_consumer(text, text) is 'Moves a consumer to beginning, now, a time or a position; returns the new position. Raises JE001, JE002, JE003, JE004.';

@@ -64,7 +64,7 @@ $$;
 comment on function fencepost_private.position_at(timestamptz) is 'The place of the last tick at or before a time; the beginning when there is none.';
 
 -- A place by what people write: beginning, now, a time, or a position; that may be of another log. A time that is to come
--- has no place yet; one within the next minute is taken for now, since clocks differ. Errors: JE003.
+-- has no place yet; one within the next minute is taken for now, since clocks differ. Errors: JE003; JE004 after a restore.
 create function fencepost_private.found_position(p_text text)
 returns fencepost_private.log_position
 language plpgsql
@@ -74,6 +74,7 @@ as $$
 declare
   v_at timestamptz;
 begin
+  perform check_not_restored('a place in the event log');
   if p_text = 'beginning' then
     return place_of_tick(0, 0);
   elsif p_text = 'now' then
@@ -99,7 +100,7 @@ begin
   return (parse_position(p_text)).place;
 end
 $$;
-comment on function fencepost_private.found_position(text) is 'A place in the log: beginning, now, a time, or a position. Raises JE003.';
+comment on function fencepost_private.found_position(text) is 'A place in the log: beginning, now, a time, or a position. Raises JE003, JE004.';
 
 -- A place whose ticks are still there: itself, or the nearest before it, from which some events come a second time. One
 -- that is beyond the newest tick is not of this log, or from before a restore: only the beginning is before it for sure.
@@ -147,7 +148,7 @@ end
 $$;
 comment on function fencepost_private.is_beyond(fencepost_private.log_position) is 'Whether a place lies beyond the newest tick.';
 
--- A place that somebody names for a consumer. Errors: JE003, also for one that is not of this log.
+-- A place that somebody names for a consumer. Errors: JE003, also for one that is not of this log; JE004 after a restore.
 create function fencepost_private.named_position(p_text text)
 returns fencepost_private.log_position
 language plpgsql
@@ -164,4 +165,4 @@ begin
   return kept_position(v_place);
 end
 $$;
-comment on function fencepost_private.named_position(text) is 'A place that somebody names for a consumer. Raises JE003.';
+comment on function fencepost_private.named_position(text) is 'A place that somebody names for a consumer. Raises JE003, JE004.';

@@ -68,7 +68,8 @@ export abstract class EventClient {
    * The next batch is read when the body is done with the one before, so a process never holds more than one. A body
    * that takes longer than the lease is not stopped: its `ack()` is refused with JE001.
    *
-   * @throws FencepostError JE002 when there is no such consumer; JE003; JE004 when it fell behind its `maxLag`
+   * @throws FencepostError JE002 when there is no such consumer; JE003; JE004 when it fell behind its `maxLag`, or after a
+   *   logical restore
    */
   subscribe(consumer: string, options: SubscribeOptions = {}): AsyncGenerator<EventBatch, void> {
     checkOptions('subscribe', options, subscribeChecks)
@@ -96,7 +97,8 @@ export abstract class EventClient {
    *
    * Resolves when the signal is aborted, or the engine closed, and the transaction under way has ended.
    *
-   * @throws FencepostError JE002 when there is no such consumer; JE003; JE004 when it fell behind its `maxLag`
+   * @throws FencepostError JE002 when there is no such consumer; JE003; JE004 when it fell behind its `maxLag`, or after a
+   *   logical restore
    */
   async consume(
     consumer: string,
@@ -118,7 +120,7 @@ export abstract class EventClient {
    * the `position` of the last event goes on after it without a gap, for as long as the log is kept. It ends when the
    * signal is aborted or the loop is left.
    *
-   * @throws FencepostError JE003 for a place or a filter that is none
+   * @throws FencepostError JE003 for a place or a filter that is none; JE004 after a logical restore
    */
   async *follow(options: FollowLogOptions = {}): AsyncGenerator<LogEvent, void> {
     checkOptions('follow', options, followChecks)

@@ -186,36 +186,3 @@ describe('a consumer whose row a transaction holds', () => {
     expect(await one(db(), 'select fencepost_private.expire_consumers()')).toBe(1)
   })
 })
-
-describe('after a logical restore', () => {
-  it.each([
-    ['before a late commit', true],
-    ['when all was read', false],
-  ])('consumers go on where they were: %s', async (_when, late) => {
-    const type = await setUp()
-    const name = `restored.${late}`
-    await createConsumer(db(), name, { types: [type] })
-    for (let index = 0; index < 5; index++) await enqueue(db(), type)
-    const read = await drainEvents(db(), name)
-    expect(read).toHaveLength(5)
-    for (let index = 0; index < (late ? 4 : 0); index++) await enqueue(db(), type)
-
-    // the numbers of another server, far ahead
-    await db().query('update fencepost_private.event set xid = xid + 1000000000')
-    await db().query(
-      `update fencepost_private.event_tick set x = x + 1000000000, xip = array(select i + 1000000000 from unnest(xip) as i)`,
-    )
-    await db().query(
-      `update fencepost_private.consumer_state s
-       set position = row((s.position).px + 1000000000, (s.position).pflight, (s.position).tx + 1000000000, (s.position).tflight, (s.position).last_id)`,
-    )
-    await refused(db().query('select * from fencepost.maintain()'), 'JE004')
-    await db().query('select * from fencepost.after_restore()')
-    const rest = await drainEvents(db(), name, 3)
-    expect(rest).toHaveLength(late ? 4 : 0)
-    await enqueue(db(), type)
-    expect(await drainEvents(db(), name)).toHaveLength(1)
-    await maintain(db())
-    expect(await violations(db())).toEqual([])
-  })
-})

@@ -5,7 +5,7 @@
 -- Of one webhook at most max_pending deliveries wait (10,000 unless its type says otherwise): behind a dead endpoint
 -- events stay in the log. All of a call is held in memory, and events may be large: call it often rather than with a high
 -- max. A webhook that cannot be served is noted in `webhooks`, and stops no other.
--- Returns how many events were taken. Locks: consumers, tried. Errors: JE003.
+-- Returns how many events were taken. Locks: consumers, tried. Errors: JE003; JE004 after a logical restore.
 create function fencepost.relay_webhooks(max int default 200)
 returns bigint
 language plpgsql
@@ -15,10 +15,11 @@ set search_path = fencepost_private, pg_temp
 as $$
 begin
   perform check_read(relay_webhooks.max);
+  perform check_not_restored('relay_webhooks()');
   return serve_webhooks(relay_webhooks.max);
 end
 $$;
-comment on function fencepost.relay_webhooks(int) is 'Makes deliveries of the next events of each webhook, exactly once; returns how many events were taken. Raises JE003.';
+comment on function fencepost.relay_webhooks(int) is 'Makes deliveries of the next events of each webhook, exactly once; returns how many events were taken. Raises JE003, JE004.';
 
 create function fencepost_private.serve_webhooks(p_max int default 100)
 returns bigint

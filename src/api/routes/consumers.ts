@@ -98,7 +98,7 @@ const seek = endpoint({
     }),
   }),
   answers: { 200: { description: 'The consumer where it is now.', schema: Consumer } },
-  problems: ['JE001', 'JE002'],
+  problems: ['JE001', 'JE002', 'JE004'],
   handle: async ({ params: { name }, body: { to } }, { db }) =>
     db.transaction(async (tx) => {
       await seekConsumer(tx, name, to)

@@ -56,6 +56,7 @@ const list = endpoint({
       }),
     },
   },
+  problems: ['JE004'],
   handle: async ({ query: { limit: max, after, ...filter } }, { db }) => {
     const from = await eventPosition(db, after ?? 'beginning')
     const { events, reached } = await listEvents(db, { after: from, max, filter: given(filter) })
@@ -86,6 +87,7 @@ const stream = endpoint({
   answers: {
     200: { description: 'The stream.', schema: z.string(), type: 'text/event-stream' },
   },
+  problems: ['JE004'],
   handle: async ({ query: { after, ...narrow }, headers }, services) => {
     const { db, log, heartbeat, stopping } = services
     const filter = given(narrow)

@@ -95,7 +95,7 @@ export interface EventLook {
 /**
  * The next events of the log, in commit order, without a consumer.
  *
- * @throws FencepostError JE003
+ * @throws FencepostError JE003; JE004 after a logical restore
  */
 export async function listEvents(
   db: Queryable,
@@ -112,7 +112,7 @@ export async function listEvents(
 /**
  * A place in the log, to begin {@link listEvents} from: `now` (the default), `beginning`, or a time.
  *
- * @throws FencepostError JE003
+ * @throws FencepostError JE003; JE004 after a logical restore
  */
 export function eventPosition(db: Queryable, at?: string, options?: QueryOptions): Promise<string> {
   return value(db, call('event_position', { at }), options)

@@ -78,7 +78,7 @@ export interface EventRead {
  * The next events of a consumer, in commit order; they come again until they are acknowledged. None when there is
  * nothing new, or when another reader has the lease.
  *
- * @throws FencepostError JE002, JE003; JE004 when it fell behind its `max_lag`
+ * @throws FencepostError JE002, JE003; JE004 when it fell behind its `max_lag`, or after a logical restore
  */
 export function readEvents(
   db: Queryable,

@@ -11,26 +11,13 @@ import {
   started,
   violations,
 } from '../../support/engine.ts'
+import { restoreAsDump } from '../../support/restored.ts'
 import { ownDatabase } from '../../support/server.ts'
 import { Session } from '../../support/sessions.ts'
 import { column, one, refused } from '../../support/sql.ts'
 
 const database = ownDatabase()
 const db = () => database.db
-
-/** What a logical restore into a younger server leaves: rows whose transaction numbers are far ahead. */
-async function ageNumbers(): Promise<void> {
-  for (const [table, columns] of Object.entries({
-    ready: ['xid'],
-    event: ['xid'],
-    depth_delta: ['xid'],
-    depth_base: ['x'],
-    outcome_base: ['x'],
-  })) {
-    for (const name of columns)
-      await db().query(`update fencepost_private.${table} set ${name} = ${name} + 1000000000`)
-  }
-}
 
 describe('after_restore', () => {
   it('has nothing to do in a healthy database', async () => {
@@ -50,7 +37,7 @@ describe('after_restore', () => {
     await enqueue(db(), type, { delay: '1 hour' })
     const line = [ids[2], first.job_id]
 
-    await ageNumbers()
+    await restoreAsDump(db(), 1_000_000_000)
     await refused(db().query('select * from fencepost.maintain()'), 'JE004')
     expect(
       await column(db(), `select severity from fencepost.doctor() where topic = 'restored'`),
@@ -66,6 +53,7 @@ describe('after_restore', () => {
       'consumers moved to the new numbers',
       'events renumbered',
       'counters counted anew',
+      'webhooks that now deliver from here',
     ])
     expect(await violations(db())).toEqual([])
     expect(await db().query('select * from fencepost.after_restore()')).toEqual([])

@@ -127,7 +127,7 @@ describe('check_invariants', () => {
         `names job ${over}`,
       ],
       [
-        `update ${place}.ready set xid = xid + 1000000000 where id = ${mine}`,
+        `update ${place}.origin set written_by = 7`,
         `transaction numbers are this server's`,
         'after_restore',
       ],
