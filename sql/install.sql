@@ -88,6 +88,7 @@
 --!include workflows/expressions.sql
 --!include workflows/schema.sql
 --!include workflows/check_definition.sql
+--!include workflows/check_reads.sql
 --!include workflows/publish_workflow.sql
 --!include workflows/configure_workflow.sql
 --!include workflows/advance.sql

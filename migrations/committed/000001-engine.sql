@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:7eb405254556fce1a2d9622a5528e03531e45c81
+--! Hash: sha1:eba91e47a4c6df861b425097a19d978aa20f550d
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -4372,8 +4372,9 @@ comment on function fencepost_private.revive_parents(bigint[], timestamptz) is '
 -- What expressions of a definition see, and how they are read. All are PostgreSQL's own SQL/JSON paths over
 -- {"input": …, "tasks": {name: output}, "errors": {name: error}, "run": {…}}, for items of a map also "item", "index".
 
--- The context of a run's expressions. With p_names only the outputs of those tasks; null gives all.
-create function fencepost_private.run_context(p_run_id bigint, p_names text[])
+-- The context of the expressions of one of a run's tasks. With p_names only the outputs of those tasks; null gives those
+-- of all that come before it, which have ended: what else may have ended by now is chance, and not seen.
+create function fencepost_private.run_context(p_run_id bigint, p_task_no int, p_names text[])
 returns jsonb
 language plpgsql
 volatile
@@ -4393,6 +4394,11 @@ begin
   from run r cross join lateral (select w.name from workflow w where w.workflow_id = r.workflow_id offset 0) as w
   where r.run_id = p_run_id;
   if p_names is null or cardinality(p_names) > 0 then
+    with recursive before as (
+      select e.parent_no as task_no from workflow_edge e where p_names is null and e.version_id = v_run.version_id and e.child_no = p_task_no
+      union
+      select e.parent_no from before b cross join lateral (select e.parent_no from workflow_edge e where e.version_id = v_run.version_id and e.child_no = b.task_no offset 0) as e
+    )
     select coalesce(jsonb_object_agg(d.name, coalesce(t.output, 'null')) filter (where t.status in ('completed', 'failed')), '{}'),
            coalesce(jsonb_object_agg(d.name, t.error) filter (where t.status = 'failed'), '{}')
       into v_outputs, v_errors
@@ -4401,14 +4407,16 @@ begin
       from unnest(p_names) as n(name)
       cross join lateral (select d.name, d.task_no from workflow_task d where d.name = n.name and d.version_id = v_run.version_id offset 0) as d
       union all
-      select d.name, d.task_no from workflow_task d where d.version_id = v_run.version_id and p_names is null
+      select d.name, d.task_no
+      from before b
+      cross join lateral (select d.name, d.task_no from workflow_task d where d.version_id = v_run.version_id and d.task_no = b.task_no offset 0) as d
     ) as d
     cross join lateral (select t.status, t.output, t.error from task t where t.run_id = p_run_id and t.task_no = d.task_no and t.item is null offset 0) as t;
   end if;
   return jsonb_build_object('input', v_run.input, 'run', v_run.run, 'tasks', v_outputs, 'errors', v_errors);
 end
 $$;
-comment on function fencepost_private.run_context(bigint, text[]) is 'What the expressions of a run see; only the named tasks'' outputs when names are given.';
+comment on function fencepost_private.run_context(bigint, int, text[]) is 'What the expressions of a task of a run see: the outputs of the named tasks, or of all that come before it.';
 
 -- Whether a path is a predicate, which is true, false or unknown (null) also where there is nothing to read. A path that
 -- is none finds nothing there, or something else, or cannot be evaluated.
@@ -4804,6 +4812,7 @@ immutable
 set search_path = fencepost_private, pg_temp
 as $$
 declare
+  v_tasks jsonb := p_definition -> 'tasks';   -- taken out once: it may have a megabyte
   v_count int;
   v       record;
 begin
@@ -4819,35 +4828,35 @@ begin
     perform raise_error('JE008', 'input must be a JSON Schema', format('at input: received %s', jsonb_typeof(p_definition -> 'input')), 'An object such as {"type": "object", "required": ["amount"]}.');
   end if;
   perform check_schema(p_definition -> 'input', 'input');
-  if jsonb_typeof(p_definition -> 'tasks') is distinct from 'object' or p_definition -> 'tasks' = '{}' then
-    perform raise_error('JE008', 'a definition needs tasks', format('at tasks: received %s', coalesce((p_definition -> 'tasks')::text, 'nothing')), 'An object with a task for each name.');
+  if jsonb_typeof(v_tasks) is distinct from 'object' or v_tasks = '{}' then
+    perform raise_error('JE008', 'a definition needs tasks', format('at tasks: received %s', coalesce(left(v_tasks::text, 200), 'nothing')), 'An object with a task for each name.');
   end if;
-  select count(*) into v_count from jsonb_object_keys(p_definition -> 'tasks');
+  select count(*) into v_count from jsonb_object_keys(v_tasks);
   if v_count > 10000 then
     perform raise_error('JE008', 'a definition may have at most 10000 tasks', format('at tasks: received %s', v_count), 'Use a map, or child workflows.');
   end if;
 
-  for v in select t.name, t.spec, 'tasks.' || t.name as place from jsonb_each(p_definition -> 'tasks') as t(name, spec) loop
+  for v in select t.name, t.spec, 'tasks.' || t.name as place from jsonb_each(v_tasks) as t(name, spec) loop
     if v.name !~ '^[A-Za-z_][A-Za-z0-9_-]{0,99}$' then
       perform raise_error('JE008', 'a task needs a name of letters, digits, _ and -', format('at tasks: received %s', quote_literal(left(v.name, 120))), 'Begin with a letter; at most 100 characters.');
     end if;
-    perform check_task(v.spec, v.place, p_definition -> 'tasks');
+    perform check_task(v.spec, v.place, v_tasks);
   end loop;
 
   select c.name, a.parent, a.place - 1 as place, a.parent = c.name as is_self, s.spec is null as is_unknown, s.spec ->> 'kind' as kind into v
-  from jsonb_each(p_definition -> 'tasks') as c(name, spec)
+  from jsonb_each(v_tasks) as c(name, spec)
   cross join lateral jsonb_array_elements_text(coalesce(c.spec -> 'after', '[]')) with ordinality as a(parent, place)
-  left join lateral (select p_definition -> 'tasks' -> a.parent as spec) as s on true
+  left join lateral (select v_tasks -> a.parent as spec) as s on true
   where s.spec is null or a.parent = c.name
   limit 1;
   if found then
     perform raise_error('JE008',
       case when v.is_self then format('task %s waits for itself', v.name) else format('task %s waits for %s, which does not exist', v.name, quote_literal(v.parent)) end,
       format('at tasks.%s.after[%s]: received %s', v.name, v.place, quote_literal(v.parent)),
-      coalesce(did_you_mean(v.parent, array(select k from jsonb_object_keys(p_definition -> 'tasks') as k where k <> v.name)), 'Name a task of this definition.'));
+      coalesce(did_you_mean(v.parent, array(select k from jsonb_object_keys(v_tasks) as k where k <> v.name)), 'Name a task of this definition.'));
   end if;
   select c.name, a.parent into v
-  from jsonb_each(p_definition -> 'tasks') as c(name, spec)
+  from jsonb_each(v_tasks) as c(name, spec)
   cross join lateral jsonb_array_elements_text(coalesce(c.spec -> 'after', '[]')) as a(parent)
   group by c.name, a.parent having count(*) > 1 limit 1;
   if found then
@@ -5060,10 +5069,85 @@ end
 $body$;
 comment on function fencepost_private.check_expression(text, text, text, jsonb, boolean) is 'Raises JE008 for a path that does not parse or reads what no run has.';
 --! EndIncluded workflows/check_definition.sql
+--! Included workflows/check_reads.sql
+-- A path may read a task only where that has ended for sure: in tasks that come after it, directly or not. Elsewhere it
+-- would find the output or nothing, as chance has it. p_order are the places of the tasks in topological order.
+-- Errors: JE008, naming the place.
+create function fencepost_private.check_reads(p_definition jsonb, p_order int[])
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_readers text[];
+  v_places  text[];
+  v_paths   text[];
+  v_names   text[];
+  v_targets text[];
+  v_task    record;
+  v_before  bit varying;
+  v_known   bit varying[] := array_fill(null::bit varying, array[cardinality(p_order)]);   -- by task: which targets come before it, or are it
+begin
+  -- what is read of others than direct parents
+  select array_agg(t.name), array_agg(p.key), array_agg(p.path), array_agg(n.name), array_agg(distinct n.name)
+    into v_readers, v_places, v_paths, v_names, v_targets
+  from jsonb_each(p_definition -> 'tasks') as t(name, spec)
+  cross join lateral (
+    select k.key, t.spec ->> k.key as path from unnest(array['when', 'over', 'until']) as k(key) where t.spec ? k.key
+    union all
+    select 'input', i.path from template_paths(t.spec -> 'input') as i(path)
+  ) as p
+  cross join lateral (select distinct substr(r, position('.' in r) + 1) as name from unnest(path_roots(p.path::jsonpath)) as r where r ~ '^(tasks|errors)\.') as n
+  where not coalesce(t.spec -> 'after' ? n.name, false);
+  if v_targets is null then
+    return;
+  end if;
+
+  -- parents first: what comes before a task is its parents and what comes before them
+  for v_task in
+    with named as materialized (
+      select t.name, t.spec -> 'after' as parents, o.task_no::int, g.bit::int
+      from jsonb_each(p_definition -> 'tasks') with ordinality as t(name, spec, place)
+      join unnest(p_order) with ordinality as o(place, task_no) on o.place = t.place
+      left join unnest(v_targets) with ordinality as g(name, bit) on g.name = t.name
+    ), above as (
+      select c.task_no, array_agg(p.task_no) as parents
+      from named c
+      cross join lateral jsonb_array_elements_text(coalesce(c.parents, '[]')) as a(parent)
+      join named p on p.name = a.parent
+      group by c.task_no
+    ), reads as (
+      select r.reader, array_agg(g.bit::int) as bits, array_agg(r.name) as names, array_agg(r.place) as places, array_agg(r.path) as paths
+      from unnest(v_readers, v_places, v_paths, v_names) as r(reader, place, path, name)
+      join unnest(v_targets) with ordinality as g(name, bit) on g.name = r.name
+      group by r.reader
+    )
+    select n.task_no, n.name, n.bit, coalesce(a.parents, '{}') as parents, coalesce(r.bits, '{}') as bits, r.names, r.places, r.paths
+    from named n left join above a on a.task_no = n.task_no left join reads r on r.reader = n.name
+    order by n.task_no
+  loop
+    v_before := repeat('0', cardinality(v_targets))::bit varying;
+    for v_parent in 1..cardinality(v_task.parents) loop
+      v_before := v_before | v_known[v_task.parents[v_parent]];
+    end loop;
+    for v_read in 1..cardinality(v_task.bits) loop
+      if get_bit(v_before, v_task.bits[v_read] - 1) = 0 then
+        perform raise_error('JE008', format('task %s reads task %s, which does not come before it', v_task.name, v_task.names[v_read]),
+          format('at tasks.%s.%s: received %s', v_task.name, v_task.places[v_read], quote_literal(left(v_task.paths[v_read], 200))),
+          format('Name %s in after, or a task that comes after it.', v_task.names[v_read]));
+      end if;
+    end loop;
+    v_known[v_task.task_no] := case when v_task.bit is null then v_before else set_bit(v_before, v_task.bit - 1, 1) end;
+  end loop;
+end
+$$;
+comment on function fencepost_private.check_reads(jsonb, int[]) is 'Raises JE008 for a path that reads a task which does not come before its own.';
+--! EndIncluded workflows/check_reads.sql
 --! Included workflows/publish_workflow.sql
 -- Publishes a definition as the next version of a workflow, and returns the version. Publishing an equal definition
 -- again returns the version that has it and changes nothing. The definition is checked whole before anything is
--- written: keys, kinds, names, references, cycles (named), paths, intervals, numbers, sizes.
+-- written: keys, kinds, names, references, cycles (named), paths and what they read, intervals, numbers, sizes.
 --
 -- Locks: the workflow's row, so that two publications get two numbers; runs are started meanwhile.
 -- Errors: JE003 (name), JE008 (definition; the message names the place).
@@ -5088,6 +5172,7 @@ begin
   end if;
   perform check_definition(publish_workflow.definition);
   v_order := task_order(publish_workflow.definition);
+  perform check_reads(publish_workflow.definition, v_order);
 
   insert into workflow (name, created_at) values (publish_workflow.name, v_now) on conflict do nothing;
   select w.workflow_id, w.latest_version into v_workflow from workflow w where w.name = publish_workflow.name for no key update;
@@ -5716,7 +5801,7 @@ begin
     select d.*, c.context, w.problem, d.all_skipped or w.holds is false as is_skipped
     from due d
     left join lateral (
-      select run_context(d.run_id, d.refers_to) as context
+      select run_context(d.run_id, d.task_no, d.refers_to) as context
       where not d.all_skipped and (d.when_path is not null or d.over_path is not null or d.until_path is not null or d.input is not null)
     ) as c on true
     cross join lateral decided(case when not d.all_skipped then d.when_path end, c.context) as w
@@ -5850,7 +5935,7 @@ begin
   ), maps as materialized (
     select d.task_id, d.run_id, d.task_no, d.items, d.template,
            -- only for expressions that read the item and something else at once
-           case when exists (select from template_paths(d.template) as p where not path_roots(p::jsonpath) <@ '{item,index}') then run_context(d.run_id, null) else '{}' end as context
+           case when exists (select from template_paths(d.template) as p where not path_roots(p::jsonpath) <@ '{item,index}') then run_context(d.run_id, d.task_no, null) else '{}' end as context
     from unnest(p_due) as d
     where d.kind = 'map'
   ), itemised as (

@@ -7,6 +7,7 @@ immutable
 set search_path = fencepost_private, pg_temp
 as $$
 declare
+  v_tasks jsonb := p_definition -> 'tasks';   -- taken out once: it may have a megabyte
   v_count int;
   v       record;
 begin
@@ -22,35 +23,35 @@ begin
     perform raise_error('JE008', 'input must be a JSON Schema', format('at input: received %s', jsonb_typeof(p_definition -> 'input')), 'An object such as {"type": "object", "required": ["amount"]}.');
   end if;
   perform check_schema(p_definition -> 'input', 'input');
-  if jsonb_typeof(p_definition -> 'tasks') is distinct from 'object' or p_definition -> 'tasks' = '{}' then
-    perform raise_error('JE008', 'a definition needs tasks', format('at tasks: received %s', coalesce((p_definition -> 'tasks')::text, 'nothing')), 'An object with a task for each name.');
+  if jsonb_typeof(v_tasks) is distinct from 'object' or v_tasks = '{}' then
+    perform raise_error('JE008', 'a definition needs tasks', format('at tasks: received %s', coalesce(left(v_tasks::text, 200), 'nothing')), 'An object with a task for each name.');
   end if;
-  select count(*) into v_count from jsonb_object_keys(p_definition -> 'tasks');
+  select count(*) into v_count from jsonb_object_keys(v_tasks);
   if v_count > 10000 then
     perform raise_error('JE008', 'a definition may have at most 10000 tasks', format('at tasks: received %s', v_count), 'Use a map, or child workflows.');
   end if;
 
-  for v in select t.name, t.spec, 'tasks.' || t.name as place from jsonb_each(p_definition -> 'tasks') as t(name, spec) loop
+  for v in select t.name, t.spec, 'tasks.' || t.name as place from jsonb_each(v_tasks) as t(name, spec) loop
     if v.name !~ '^[A-Za-z_][A-Za-z0-9_-]{0,99}$' then
       perform raise_error('JE008', 'a task needs a name of letters, digits, _ and -', format('at tasks: received %s', quote_literal(left(v.name, 120))), 'Begin with a letter; at most 100 characters.');
     end if;
-    perform check_task(v.spec, v.place, p_definition -> 'tasks');
+    perform check_task(v.spec, v.place, v_tasks);
   end loop;
 
   select c.name, a.parent, a.place - 1 as place, a.parent = c.name as is_self, s.spec is null as is_unknown, s.spec ->> 'kind' as kind into v
-  from jsonb_each(p_definition -> 'tasks') as c(name, spec)
+  from jsonb_each(v_tasks) as c(name, spec)
   cross join lateral jsonb_array_elements_text(coalesce(c.spec -> 'after', '[]')) with ordinality as a(parent, place)
-  left join lateral (select p_definition -> 'tasks' -> a.parent as spec) as s on true
+  left join lateral (select v_tasks -> a.parent as spec) as s on true
   where s.spec is null or a.parent = c.name
   limit 1;
   if found then
     perform raise_error('JE008',
       case when v.is_self then format('task %s waits for itself', v.name) else format('task %s waits for %s, which does not exist', v.name, quote_literal(v.parent)) end,
       format('at tasks.%s.after[%s]: received %s', v.name, v.place, quote_literal(v.parent)),
-      coalesce(did_you_mean(v.parent, array(select k from jsonb_object_keys(p_definition -> 'tasks') as k where k <> v.name)), 'Name a task of this definition.'));
+      coalesce(did_you_mean(v.parent, array(select k from jsonb_object_keys(v_tasks) as k where k <> v.name)), 'Name a task of this definition.'));
   end if;
   select c.name, a.parent into v
-  from jsonb_each(p_definition -> 'tasks') as c(name, spec)
+  from jsonb_each(v_tasks) as c(name, spec)
   cross join lateral jsonb_array_elements_text(coalesce(c.spec -> 'after', '[]')) as a(parent)
   group by c.name, a.parent having count(*) > 1 limit 1;
   if found then

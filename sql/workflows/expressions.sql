@@ -1,8 +1,9 @@
 -- What expressions of a definition see, and how they are read. All are PostgreSQL's own SQL/JSON paths over
 -- {"input": …, "tasks": {name: output}, "errors": {name: error}, "run": {…}}, for items of a map also "item", "index".
 
--- The context of a run's expressions. With p_names only the outputs of those tasks; null gives all.
-create function fencepost_private.run_context(p_run_id bigint, p_names text[])
+-- The context of the expressions of one of a run's tasks. With p_names only the outputs of those tasks; null gives those
+-- of all that come before it, which have ended: what else may have ended by now is chance, and not seen.
+create function fencepost_private.run_context(p_run_id bigint, p_task_no int, p_names text[])
 returns jsonb
 language plpgsql
 volatile
@@ -22,6 +23,11 @@ begin
   from run r cross join lateral (select w.name from workflow w where w.workflow_id = r.workflow_id offset 0) as w
   where r.run_id = p_run_id;
   if p_names is null or cardinality(p_names) > 0 then
+    with recursive before as (
+      select e.parent_no as task_no from workflow_edge e where p_names is null and e.version_id = v_run.version_id and e.child_no = p_task_no
+      union
+      select e.parent_no from before b cross join lateral (select e.parent_no from workflow_edge e where e.version_id = v_run.version_id and e.child_no = b.task_no offset 0) as e
+    )
     select coalesce(jsonb_object_agg(d.name, coalesce(t.output, 'null')) filter (where t.status in ('completed', 'failed')), '{}'),
            coalesce(jsonb_object_agg(d.name, t.error) filter (where t.status = 'failed'), '{}')
       into v_outputs, v_errors
@@ -30,14 +36,16 @@ begin
       from unnest(p_names) as n(name)
       cross join lateral (select d.name, d.task_no from workflow_task d where d.name = n.name and d.version_id = v_run.version_id offset 0) as d
       union all
-      select d.name, d.task_no from workflow_task d where d.version_id = v_run.version_id and p_names is null
+      select d.name, d.task_no
+      from before b
+      cross join lateral (select d.name, d.task_no from workflow_task d where d.version_id = v_run.version_id and d.task_no = b.task_no offset 0) as d
     ) as d
     cross join lateral (select t.status, t.output, t.error from task t where t.run_id = p_run_id and t.task_no = d.task_no and t.item is null offset 0) as t;
   end if;
   return jsonb_build_object('input', v_run.input, 'run', v_run.run, 'tasks', v_outputs, 'errors', v_errors);
 end
 $$;
-comment on function fencepost_private.run_context(bigint, text[]) is 'What the expressions of a run see; only the named tasks'' outputs when names are given.';
+comment on function fencepost_private.run_context(bigint, int, text[]) is 'What the expressions of a task of a run see: the outputs of the named tasks, or of all that come before it.';
 
 -- Whether a path is a predicate, which is true, false or unknown (null) also where there is nothing to read. A path that
 -- is none finds nothing there, or something else, or cannot be evaluated.

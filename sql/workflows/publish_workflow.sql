@@ -1,6 +1,6 @@
 -- Publishes a definition as the next version of a workflow, and returns the version. Publishing an equal definition
 -- again returns the version that has it and changes nothing. The definition is checked whole before anything is
--- written: keys, kinds, names, references, cycles (named), paths, intervals, numbers, sizes.
+-- written: keys, kinds, names, references, cycles (named), paths and what they read, intervals, numbers, sizes.
 --
 -- Locks: the workflow's row, so that two publications get two numbers; runs are started meanwhile.
 -- Errors: JE003 (name), JE008 (definition; the message names the place).
@@ -25,6 +25,7 @@ begin
   end if;
   perform check_definition(publish_workflow.definition);
   v_order := task_order(publish_workflow.definition);
+  perform check_reads(publish_workflow.definition, v_order);
 
   insert into workflow (name, created_at) values (publish_workflow.name, v_now) on conflict do nothing;
   select w.workflow_id, w.latest_version into v_workflow from workflow w where w.name = publish_workflow.name for no key update;

@@ -102,7 +102,7 @@ begin
     select d.*, c.context, w.problem, d.all_skipped or w.holds is false as is_skipped
     from due d
     left join lateral (
-      select run_context(d.run_id, d.refers_to) as context
+      select run_context(d.run_id, d.task_no, d.refers_to) as context
       where not d.all_skipped and (d.when_path is not null or d.over_path is not null or d.until_path is not null or d.input is not null)
     ) as c on true
     cross join lateral decided(case when not d.all_skipped then d.when_path end, c.context) as w
@@ -236,7 +236,7 @@ begin
   ), maps as materialized (
     select d.task_id, d.run_id, d.task_no, d.items, d.template,
            -- only for expressions that read the item and something else at once
-           case when exists (select from template_paths(d.template) as p where not path_roots(p::jsonpath) <@ '{item,index}') then run_context(d.run_id, null) else '{}' end as context
+           case when exists (select from template_paths(d.template) as p where not path_roots(p::jsonpath) <@ '{item,index}') then run_context(d.run_id, d.task_no, null) else '{}' end as context
     from unnest(p_due) as d
     where d.kind = 'map'
   ), itemised as (

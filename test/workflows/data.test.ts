@@ -132,6 +132,21 @@ describe('payloads', () => {
     expect(look(found)).toEqual(expected)
   })
 
+  it('see of all outputs those of tasks that come before, whatever else has ended', async () => {
+    const run = await begin(db(), {
+      first: {},
+      a: { after: ['first'] },
+      other: {},
+      m: { kind: 'map', over: '$.tasks.first', after: ['a'], input: ['$.item', '$.tasks.*'] },
+      b: { after: ['a'], input: { all: '$.tasks', one: '$.tasks.first[0]' } },
+    })
+    await run.complete('other', 'x')
+    await run.complete('first', [1])
+    await run.complete('a', 2)
+    expect((await run.claim('b')).payload).toEqual({ all: { first: [1], a: 2 }, one: 1 })
+    expect((await run.claim('m')).payload).toEqual([1, [2, [1]]])
+  })
+
   it('read tasks that came before, not only direct parents, and not those that were skipped', async () => {
     const run = await begin(db(), {
       a: {},

@@ -228,6 +228,33 @@ describe('refused, with the place', () => {
     expect(`${refusal.message} ${refusal.detail}`).toContain(place)
   })
 
+  it.each<[string, TaskSpec]>([
+    ['input', { input: { deep: ['$.tasks.other.x'] } }],
+    ['input', { input: '$.tasks.a.x' }],
+    ['input', { after: ['first'], input: '$.errors.other' }],
+    ['when', { after: ['first'], when: '$.tasks.later.x == 1' }],
+    ['when', { when: '$.input.x == 1 || exists($.tasks.first)' }],
+    ['until', { kind: 'timer', type: undefined, after: ['first'], until: '$.tasks.other' }],
+    ['over', { kind: 'map', after: ['first'], over: '$.tasks.later' }],
+    ['input', { kind: 'map', after: ['first'], over: '$.tasks.first', input: '$.tasks.a[0]' }],
+    ['input', { kind: 'workflow', type: undefined, workflow: 'w', input: '$.tasks.first' }],
+  ])('a task that is read, in %s, before it has ended for sure: %j', async (place, spec) => {
+    const tasks = {
+      first: job,
+      a: { ...job, ...spec },
+      later: { ...job, after: ['a'] },
+      other: job,
+    }
+    const { message, detail } = await refused(
+      publishRaw(db(), freshType('flow'), { tasks }),
+      'JE008',
+    )
+    expect(message).toMatch(
+      /^task a reads task (first|a|later|other), which does not come before it$/,
+    )
+    expect(detail).toContain(`at tasks.a.${place}: received`)
+  })
+
   it('names what was probably meant', async () => {
     const hint = async (definition: unknown) =>
       (await refused(publishRaw(db(), 'w', definition), 'JE008')).hint
@@ -316,11 +343,21 @@ describe('accepted', () => {
     await publish(db(), { first: {}, a: { after: ['first'], when } })
   })
 
+  it('reads of tasks that come before the parents', async () => {
+    await publish(db(), {
+      first: {},
+      left: { after: ['first'] },
+      right: { after: ['first'], input: { x: '$.tasks.first' } },
+      end: { after: ['left', 'right'], when: 'exists($.tasks.first) || exists($.errors.left)' },
+      last: { after: ['end'], input: ['$.tasks.first.x', '$.tasks.right.x'] },
+    })
+  })
+
   it('10,000 tasks in a chain, and in a fan, each in a few seconds', async () => {
     const chain = Object.fromEntries(
       Array.from({ length: 10000 }, (_, n) => [
         `t${n}`,
-        { type: 'x', ...(n === 0 ? {} : { after: [`t${n - 1}`] }) },
+        { type: 'x', ...(n === 0 ? {} : { after: [`t${n - 1}`], input: [`$.tasks.t${n >> 1}`] }) },
       ]),
     )
     const fan = {
