@@ -45,6 +45,10 @@ export class WebhookRelay {
   #next: Worker | undefined
   #serves = ''
   #failures = 0
+  /** True once it is known that the role may have what is to be delivered. */
+  #mayDeliver = false
+  /** Why it cannot go on, as a delivery found out. */
+  #refusal: FencepostError | undefined
   #isStopping = false
   #running: Promise<void> | undefined
 
@@ -73,7 +77,10 @@ export class WebhookRelay {
 
   async #run(): Promise<void> {
     try {
-      while (!this.#isStopping) await this.#round()
+      while (!this.#isStopping) {
+        await this.#round()
+        if (this.#refusal !== undefined) throw this.#refusal
+      }
     } finally {
       if (this.#worker !== undefined) this.#dismiss(this.#worker)
       await Promise.all(this.#leaving)
@@ -82,6 +89,7 @@ export class WebhookRelay {
 
   async #round(): Promise<void> {
     try {
+      this.#mayDeliver ||= await engine.mayDeliver(this.#options.db)
       await this.#serveAll()
       const taken = await engine.relayWebhooks(this.#options.db)
       if (this.#failures > 0) this.#options.log.info({ failures: this.#failures }, 'it goes on')
@@ -106,11 +114,15 @@ export class WebhookRelay {
   /** Sees to it that a worker runs for all webhooks there are. */
   async #serveAll(): Promise<void> {
     const { db, url, log, concurrency, allowPrivate, stopDeadline, onAttempt } = this.#options
+    const onRefused = (refusal: FencepostError) => {
+      this.#refusal ??= refusal
+      this.#pauses.end()
+    }
     const types = await engine.webhookTypes(db)
     const serves = JSON.stringify(types)
     if (serves === this.#serves || types.length === 0) return
     const allowed = types.reduce((sum, { max_running: most }) => sum + (most ?? MOST), 0)
-    const jobs = types.map(({ type }) => deliveryJob(type, { db, allowPrivate }))
+    const jobs = types.map(({ type }) => deliveryJob(type, { db, allowPrivate, onRefused }))
     const worker = new Worker(
       jobs,
       {

@@ -1,3 +1,4 @@
+import { FencepostError } from '../../errors.ts'
 import type { Queryable, QueryOptions } from '../database.ts'
 import { json } from '../json.ts'
 import { call, perform, rows, value } from './call.ts'
@@ -188,4 +189,18 @@ export async function webhookDelivery(
   const made = call('webhook_delivery', { job_id: jobId, token })
   const [delivery] = await rows<WebhookDelivery>(db, made, options)
   return delivery as WebhookDelivery
+}
+
+/**
+ * True when the role may have deliveries: it asks for that of a job which does not exist.
+ *
+ * @throws DatabaseError when it may not (42501)
+ */
+export async function mayDeliver(db: Queryable, options?: QueryOptions): Promise<true> {
+  try {
+    await webhookDelivery(db, 0, 0, options)
+  } catch (error) {
+    if (!(error instanceof FencepostError && error.code === 'JE002')) throw error
+  }
+  return true
 }

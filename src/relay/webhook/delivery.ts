@@ -1,3 +1,4 @@
+import { Backoff } from '../../database/backoff.ts'
 import type { Database } from '../../database/database.ts'
 import * as engine from '../../database/engine.ts'
 import { defineJob, type JobDefinition } from '../../definitions/define-job.ts'
@@ -7,6 +8,7 @@ import { version } from '../../version.ts'
 import { AttemptAbortedError } from '../../worker/abort.ts'
 import type { JobContext } from '../../worker/context.ts'
 import { PermanentError } from '../../worker/failure.ts'
+import { isTransient } from '../../worker/refusals.ts'
 import { type Answer, type Post, post } from './post.ts'
 import { signedHeaders } from './signature.ts'
 import { askedWait, judge } from './verdict.ts'
@@ -16,6 +18,8 @@ export interface DeliveryOptions {
   readonly db: Database
   /** Whether endpoints may have private addresses, and no TLS. */
   readonly allowPrivate: boolean
+  /** Told that none can be made here: the role may not (JE009), the schema does not fit (JE011). */
+  readonly onRefused: (refusal: FencepostError) => void
 }
 
 const PREFIX = 'fencepost.webhook.'
@@ -28,9 +32,10 @@ export function deliveryJob(type: string, options: DeliveryOptions): JobDefiniti
 /** One attempt. Where it goes and what it is signed with is asked anew each time, and kept nowhere. */
 async function deliver(
   context: JobContext,
-  { db, allowPrivate }: DeliveryOptions,
+  options: DeliveryOptions,
 ): Promise<{ readonly status: number }> {
-  const { url, message_id: id, body, secrets } = await deliveryOf(db, context)
+  const { db, allowPrivate } = options
+  const { url, message_id: id, body, secrets } = await deliveryOf(context, options)
   const answer = await answerTo(
     {
       url,
@@ -77,20 +82,45 @@ async function waitAfter(
 ): Promise<number | undefined> {
   const asked = askedWait(answer, new Date())
   if (asked === undefined) return undefined
-  return Math.max(asked, await engine.backoffAfter(db, type, attempt))
+  try {
+    return Math.max(asked, await engine.backoffAfter(db, type, attempt))
+  } catch (error) {
+    if (isTransient(error)) return undefined // that backoff, then
+    throw error
+  }
 }
 
+/**
+ * What is to be delivered. Where that cannot be had for a reason that lies with us, the delivery is given back: its
+ * attempts are for its endpoint.
+ */
 async function deliveryOf(
-  db: Database,
-  { jobId, token }: JobContext,
+  context: JobContext,
+  { db, onRefused }: DeliveryOptions,
 ): Promise<engine.WebhookDelivery> {
   try {
-    return await engine.webhookDelivery(db, jobId, token)
+    return await engine.webhookDelivery(db, context.jobId, context.token)
   } catch (error) {
     const refusal = asRefusal(error)
-    if (refusal instanceof FencepostError && refusal.code === 'JE002') {
-      throw new PermanentError(refusal.message, { cause: refusal })
+    const code = refusal instanceof FencepostError ? refusal.code : undefined
+    if (code === 'JE002') throw new PermanentError((refusal as Error).message, { cause: refusal })
+    if (code === 'JE009' || code === 'JE011') onRefused(refusal as FencepostError)
+    else if (!isTransient(refusal)) throw refusal
+    context.log.warn({ error: refusal }, 'a delivery could not be looked up, and is given back')
+    return await giveBack(context)
+  }
+}
+
+/** Gives a delivery back as if there had been no attempt, once the database takes it, and not at once. */
+async function giveBack(context: JobContext): Promise<never> {
+  const backoff = new Backoff()
+  for (;;) {
+    await backoff.wait()
+    context.signal.throwIfAborted()
+    try {
+      await context.release()
+    } catch (error) {
+      if (!isTransient(error)) throw error
     }
-    throw refusal
   }
 }
