@@ -1,4 +1,5 @@
 import { DatabaseError } from './database/database.ts'
+import { schemaMisfit } from './database/errors.ts'
 import { FencepostError } from './errors.ts'
 
 /**
@@ -26,11 +27,7 @@ export function asRefusal(error: unknown): unknown {
       })
     case '3F': // no such schema
     case '42': // no such function, table or column
-      return new FencepostError('JE011', 'the schema of the database does not fit this version', {
-        detail: error.message,
-        hint: 'Run fencepost migrate.',
-        cause: error,
-      })
+      return schemaMisfit(error)
     default:
       return error
   }

@@ -50,13 +50,13 @@ export class EventBatch {
    * @throws FencepostError JE001 when the lease was lost: another reader has the events too, and a transaction must be
    *   rolled back; JE002 when the consumer is gone; JE003 when `upTo` is no event; JE004 when it has expired
    */
-  async ack({ upTo, tx }: AckOptions = {}): Promise<boolean> {
+  async ack(options: AckOptions = {}): Promise<boolean> {
+    const { upTo } = options
     const last = this.events.at(-1) as LogEvent
     const position = upTo === undefined ? last.position : positionOf('batch.ack: upTo', upTo)
-    const moved =
-      tx === undefined
-        ? await this.#ackForSure(position)
-        : await engine.ackEvents(on(this.#of.db, { tx }), this.#of.consumer, position)
+    const moved = Object.hasOwn(options, 'tx')
+      ? await engine.ackEvents(on(this.#of.db, options), this.#of.consumer, position)
+      : await this.#ackForSure(position)
     if (position === last.position) this.#isDone = true
     return moved
   }

@@ -166,7 +166,7 @@ export abstract class EventClient {
    *
    * @throws FencepostError JE001 when it is just being consumed in a transaction
    */
-  dropConsumer(name: string, options: TransactionOption = {}): Promise<boolean> {
+  async dropConsumer(name: string, options: TransactionOption = {}): Promise<boolean> {
     return engine.dropConsumer(on(this.database, options), name)
   }
 

@@ -231,7 +231,7 @@ export class Fencepost extends WorkflowClient implements AsyncDisposable {
    *
    * @throws FencepostError JE002; JE004 when it has ended or is a dead letter
    */
-  cancel(
+  async cancel(
     id: number,
     reason?: string,
     options: TransactionOption = {},
@@ -244,7 +244,7 @@ export class Fencepost extends WorkflowClient implements AsyncDisposable {
    *
    * @throws FencepostError JE002; JE004 when it is no dead letter
    */
-  replay(id: number, options: TransactionOption = {}): Promise<void> {
+  async replay(id: number, options: TransactionOption = {}): Promise<void> {
     return engine.replay(on(this.#db, options), id)
   }
 
@@ -265,7 +265,7 @@ export class Fencepost extends WorkflowClient implements AsyncDisposable {
    *
    * @throws FencepostError JE002; JE004 when it is no dead letter
    */
-  discard(id: number, reason?: string, options: TransactionOption = {}): Promise<void> {
+  async discard(id: number, reason?: string, options: TransactionOption = {}): Promise<void> {
     return engine.discard(on(this.#db, options), id, reason)
   }
 
@@ -286,7 +286,7 @@ export class Fencepost extends WorkflowClient implements AsyncDisposable {
    *
    * @throws FencepostError JE002, JE003; JE004 when it runs or has ended
    */
-  reprioritize(id: number, priority: number, options: TransactionOption = {}): Promise<void> {
+  async reprioritize(id: number, priority: number, options: TransactionOption = {}): Promise<void> {
     return engine.reprioritize(on(this.#db, options), id, priority)
   }
 
@@ -295,7 +295,7 @@ export class Fencepost extends WorkflowClient implements AsyncDisposable {
    *
    * @throws FencepostError JE002; JE004 when it is not suspended
    */
-  resume(id: number, data?: unknown, options: TransactionOption = {}): Promise<void> {
+  async resume(id: number, data?: unknown, options: TransactionOption = {}): Promise<void> {
     return engine.resume(on(this.#db, options), id, data)
   }
 

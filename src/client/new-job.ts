@@ -38,9 +38,10 @@ export interface EnqueueOptions {
 export interface TransactionOption {
   /**
    * A transaction of the application: of postgres.js, of node-postgres, or anything with
-   * `query(text, params)`. What is done commits or vanishes with it. Default: a transaction of its own.
+   * `query(text, params)`. What is done commits or vanishes with it. Left out: a transaction of its own.
+   * An empty one is refused with JE003.
    */
-  readonly tx?: TransactionHandle | undefined
+  readonly tx?: TransactionHandle
 }
 
 /** One job of a list. */
@@ -137,7 +138,12 @@ export function newJobs(requests: readonly JobRequest[]): Promise<NewJob[]> {
   )
 }
 
-/** The application's transaction, or the database. */
-export function on(db: Queryable, { tx }: TransactionOption): Queryable {
-  return tx === undefined ? db : adopt(tx)
+/**
+ * The application's transaction, or the database when the option is left out. One that is there and empty is a
+ * mistake: what was meant to vanish with the transaction would stay.
+ *
+ * @throws FencepostError JE003 when `tx` is given and is no transaction
+ */
+export function on(db: Queryable, options: TransactionOption): Queryable {
+  return Object.hasOwn(options, 'tx') ? adopt(options.tx as TransactionHandle) : db
 }

@@ -98,7 +98,7 @@ export class Run<Workflow extends AnyWorkflow = WorkflowDefinition> {
    *
    * @throws FencepostError JE002; JE004 when it has ended
    */
-  pause(reason?: string, options: TransactionOption = {}): Promise<void> {
+  async pause(reason?: string, options: TransactionOption = {}): Promise<void> {
     return engine.pauseRun(on(this.#db, options), this.id, reason)
   }
 
@@ -107,7 +107,7 @@ export class Run<Workflow extends AnyWorkflow = WorkflowDefinition> {
    *
    * @throws FencepostError JE002; JE004 when it is not paused
    */
-  resume(options: TransactionOption = {}): Promise<void> {
+  async resume(options: TransactionOption = {}): Promise<void> {
     return engine.resumeRun(on(this.#db, options), this.id)
   }
 
@@ -116,7 +116,7 @@ export class Run<Workflow extends AnyWorkflow = WorkflowDefinition> {
    *
    * @throws FencepostError JE002; JE004 when it has completed or was undone
    */
-  cancel(reason?: string, options: TransactionOption = {}): Promise<void> {
+  async cancel(reason?: string, options: TransactionOption = {}): Promise<void> {
     return engine.cancelRun(on(this.#db, options), this.id, reason)
   }
 
@@ -125,7 +125,7 @@ export class Run<Workflow extends AnyWorkflow = WorkflowDefinition> {
    *
    * @throws FencepostError JE002; JE004 when there is nothing to replay
    */
-  retry(options: TransactionOption = {}): Promise<number> {
+  async retry(options: TransactionOption = {}): Promise<number> {
     return engine.retryRun(on(this.#db, options), this.id)
   }
 
@@ -148,7 +148,7 @@ export class Run<Workflow extends AnyWorkflow = WorkflowDefinition> {
    *
    * @throws FencepostError JE002, JE003; JE004 when the run has ended
    */
-  signal(name: string, payload?: unknown, options: TransactionOption = {}): Promise<number> {
+  async signal(name: string, payload?: unknown, options: TransactionOption = {}): Promise<number> {
     return engine.signalRun(on(this.#db, options), this.id, name, payload)
   }
 
@@ -157,7 +157,7 @@ export class Run<Workflow extends AnyWorkflow = WorkflowDefinition> {
    *
    * @throws FencepostError JE002; JE004 when it has ended, or a task that has begun does not fit
    */
-  migrate(
+  async migrate(
     toVersion: number,
     { dryRun, ...options }: TransactionOption & { readonly dryRun?: boolean | undefined } = {},
   ): Promise<MigrationChange[]> {

@@ -187,7 +187,7 @@ export abstract class WorkflowClient extends EventClient {
    *
    * @throws FencepostError JE002; JE004 when it has not failed
    */
-  replayTask(taskId: number, options: TransactionOption = {}): Promise<void> {
+  async replayTask(taskId: number, options: TransactionOption = {}): Promise<void> {
     return engine.replayTask(on(this.database, options), taskId)
   }
 
@@ -197,7 +197,7 @@ export abstract class WorkflowClient extends EventClient {
    *
    * @throws FencepostError JE002; JE004 when it runs already, has ended or has a gate
    */
-  requestApproval(
+  async requestApproval(
     taskId: number,
     options: {
       readonly reason?: string | undefined

@@ -1,4 +1,6 @@
 import type pg from 'pg'
+import { FencepostError } from '../errors.ts'
+import { shown } from '../options.ts'
 import type { Queryable } from './database.ts'
 import { decode } from './decode.ts'
 import { encodeAll } from './encode.ts'
@@ -30,6 +32,8 @@ export type TransactionHandle = PostgresJsHandle | QueryHandle | Queryable
  * There is no deadline and no abort: the connection belongs to the application.
  *
  * With an adapter that gives no `fields`, int8 columns are what the library makes of them.
+ *
+ * @throws FencepostError JE003 for what is no transaction
  */
 export function adopt(handle: TransactionHandle): Queryable {
   if (handle instanceof Transaction) return handle
@@ -49,6 +53,9 @@ export function adopt(handle: TransactionHandle): Queryable {
 type Runner = (text: string, values: (string | null)[]) => Promise<unknown[]>
 
 function runnerOf(handle: TransactionHandle): Runner {
+  if (handle === null || (typeof handle !== 'object' && typeof handle !== 'function')) {
+    throw noTransaction(handle)
+  }
   if ('unsafe' in handle && 'typed' in handle) {
     return (text, values) => runOnPostgresJs(handle, text, values)
   }
@@ -58,7 +65,14 @@ function runnerOf(handle: TransactionHandle): Runner {
   if ('query' in handle && typeof handle.query === 'function') {
     return async (text, values) => rowsOf(await handle.query(text, values))
   }
-  throw new TypeError('a transaction handle has unsafe() (postgres.js) or query(text, params)')
+  throw noTransaction(handle)
+}
+
+function noTransaction(received: unknown): FencepostError {
+  return new FencepostError('JE003', 'tx is no transaction', {
+    detail: `received ${shown(received)}`,
+    hint: 'A transaction of postgres.js or node-postgres, or anything with query(text, params). Leave tx out for one of its own.',
+  })
 }
 
 /** The oid of `unknown`: whatever serializers the handle has, the server gets our text and infers the type. */

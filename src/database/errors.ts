@@ -134,11 +134,29 @@ export function serverErrorOf(error: unknown): DatabaseError | FencepostError | 
     if (each instanceof DatabaseError || each instanceof FencepostError) return each
     if (!isServerError(each)) continue
     const answer = new DatabaseError(each)
+    if (lacksOurs(answer)) return schemaMisfit(answer)
     return isErrorCode(answer.code)
       ? new FencepostError(answer.code, answer.message, { ...answer, cause: answer })
       : answer
   }
   return undefined
+}
+
+/** True when what the statement names is ours and is not there: no schema, or an older one. */
+function lacksOurs({ code, message }: DatabaseError): boolean {
+  return UNKNOWN_NAME.has(code) && /\bfencepost(?:_private)?\b/.test(message)
+}
+
+/** No such schema, table, function. */
+const UNKNOWN_NAME = new Set(['3F000', '42P01', '42883'])
+
+/** A database that was never migrated, or not for this version. */
+export function schemaMisfit(answer: DatabaseError): FencepostError {
+  return new FencepostError('JE011', 'the schema of the database does not fit this version', {
+    detail: answer.message,
+    hint: 'Run fencepost migrate.',
+    cause: answer,
+  })
 }
 
 /** True when the answer is about the connection, not about the statement. */

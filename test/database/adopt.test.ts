@@ -193,6 +193,6 @@ describe('an adapter of the application', () => {
   })
 
   it('must be one', () => {
-    expect(() => adopt({} as TransactionHandle)).toThrow('query(text, params)')
+    expect(() => adopt({} as TransactionHandle)).toThrow('tx is no transaction')
   })
 })
