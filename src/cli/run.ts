@@ -4,7 +4,7 @@ import { commonOptions, parseArguments, UsageError } from './arguments.ts'
 import { type Command, Invocation } from './command.ts'
 import { type CommandEntry, commands } from './commands.ts'
 import { exitCodes, tell } from './failure.ts'
-import { commandHelp, overview } from './help.ts'
+import { commandHelp, commandsOf, nounHelp, overview } from './help.ts'
 import type { Terminal } from './terminal.ts'
 
 /** Runs one command line and gives the exit code. */
@@ -23,10 +23,11 @@ async function dispatch(args: readonly string[], terminal: Terminal): Promise<nu
     terminal.write(`${version}\n`)
     return exitCodes.done
   }
+  if (isHelp(second) && isNoun(first)) return help([first], terminal)
   const entry = find(first, second)
   const rest = args.slice(entry.name.split(' ').length)
   const command = await entry.load()
-  if (rest.includes('--help') || rest.includes('-h')) {
+  if (rest.some(isHelp)) {
     terminal.write(commandHelp(entry, command, terminal))
     return exitCodes.done
   }
@@ -54,17 +55,27 @@ function invocationOf(
   return new Invocation(terminal, positionals, options)
 }
 
+function isHelp(word: string): boolean {
+  return word === '--help' || word === '-h'
+}
+
+/** True for a word that is no command, and begins several. */
+function isNoun(word: string): boolean {
+  return commandsOf(word).length > 0 && !commands.some(({ name }) => name === word)
+}
+
 function find(first: string, second: string): CommandEntry {
   const two = commands.find(({ name }) => name === `${first} ${second}`)
   const one = commands.find(({ name }) => name === first)
   const found = two ?? one
   if (found !== undefined) return found
-  const verbs = commands
-    .filter(({ name }) => name.startsWith(`${first} `))
-    .map(({ name }) => name.slice(first.length + 1))
+  const verbs = commandsOf(first).map(({ name }) => name.slice(first.length + 1))
   if (verbs.length > 0) {
     throw second === '' || second.startsWith('-')
-      ? new UsageError(`${first} needs a verb`, `Known: ${verbs.join(', ')}.`)
+      ? new UsageError(
+          `${first} needs a verb`,
+          `Usage: fencepost ${first} <verb>, which is one of ${verbs.join(', ')}.`,
+        )
       : new UsageError(`unknown command ${first} ${second}`, suggestion(second, verbs))
   }
   const words = [...new Set(commands.map(({ name }) => name.split(' ')[0] ?? ''))]
@@ -75,6 +86,10 @@ async function help(words: readonly string[], terminal: Terminal): Promise<numbe
   const [first = '', second = ''] = words
   if (first === '' || first.startsWith('-')) {
     terminal.write(overview(terminal))
+    return exitCodes.done
+  }
+  if ((second === '' || isHelp(second)) && isNoun(first)) {
+    terminal.write(nounHelp(first, terminal))
     return exitCodes.done
   }
   const entry = find(first, second)

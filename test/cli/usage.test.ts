@@ -24,6 +24,21 @@ describe('help', () => {
     expect(byOption.out).toContain('--json')
   })
 
+  const nouns = new Set(
+    commands.filter(({ name }) => name.includes(' ')).map(({ name }) => name.split(' ')[0] ?? ''),
+  )
+  it.each([...nouns].map((noun) => [noun]))('of %s tells its verbs', async (noun) => {
+    const byOption = await cli([noun, '--help'])
+    expect(byOption).toMatchObject({ code: 0, err: '' })
+    for (const { name, summary } of commands) {
+      if (!name.startsWith(`${noun} `)) continue
+      expect(byOption.out).toContain(name)
+      expect(byOption.out).toContain(summary)
+    }
+    expect(await cli([noun, '-h'])).toEqual(byOption)
+    expect(await cli(['help', noun])).toEqual(byOption)
+  })
+
   it('an option of one name takes the same everywhere, and none hides one that all commands have', async () => {
     const takes = new Map<string, Set<string>>()
     for (const { load } of commands) {
@@ -48,7 +63,8 @@ describe('a command line that is wrong ends with 2 and says what was probably me
     [['jbo', 'list'], 'unknown command jbo', 'Did you mean job?'],
     [['statz'], 'unknown command statz', 'Did you mean stats?'],
     [['job', 'lst'], 'unknown command job lst', 'Did you mean list?'],
-    [['job'], 'job needs a verb', 'enqueue'],
+    [['job'], 'job needs a verb', 'Usage: fencepost job <verb>, which is one of enqueue, get'],
+    [['nothing', '--help'], 'unknown command nothing', 'Known:'],
     [['help', 'nothing'], 'unknown command nothing', 'Known:'],
     [['job', 'list', '--statsu', 'x'], 'unknown option --statsu', 'Did you mean --status?'],
     [['job', 'list', '--status'], '--status needs a value', ''],
