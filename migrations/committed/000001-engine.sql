@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:eba91e47a4c6df861b425097a19d978aa20f550d
+--! Hash: sha1:eb3c0bc53b143c5c6d380e6e953961d187fd4051
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -736,7 +736,7 @@ create table fencepost_private.consumer (
   kinds       text[],
   types       text[],
   tenant      text,
-  max_lag     interval constraint consumer_max_lag_positive check (max_lag > '0'),
+  max_lag     interval constraint consumer_max_lag_positive check (max_lag > '0' and max_lag <= '100 years'),
   created_at  timestamptz not null,
   expired_at  timestamptz,
   pruned_seq  bigint not null default 0,
@@ -748,7 +748,7 @@ comment on column fencepost_private.consumer.name is 'Its name.';
 comment on column fencepost_private.consumer.kinds is 'Kinds of events that it gets, exact or with a star at the end; null is all.';
 comment on column fencepost_private.consumer.types is 'Types of jobs whose events it gets; null is all, and events of no job too.';
 comment on column fencepost_private.consumer.tenant is 'The tenant whose events it gets; null is all.';
-comment on column fencepost_private.consumer.max_lag is 'How old its oldest unread event may be; beyond it the log is no longer kept for it. Null is no limit.';
+comment on column fencepost_private.consumer.max_lag is 'For how long it may have something to read; beyond it the log is no longer kept for it. Null is no limit.';
 comment on column fencepost_private.consumer.created_at is 'When it was created.';
 comment on column fencepost_private.consumer.expired_at is 'Since when it is beyond max_lag; until it is moved with seek_consumer.';
 comment on column fencepost_private.consumer.pruned_seq is 'Older rows of consumer_state have been removed up to here.';
@@ -3937,11 +3937,12 @@ as $$
 #variable_conflict use_column
 declare
   v_now    timestamptz := fencepost_private.now();
-  v_wake   timestamptz := coalesce(suspend.wake_at, v_now + suspend.delay);
+  v_wake   timestamptz;
   v_xid    bigint;
   v_types  int[];
 begin
   perform check_job_options(suspend.wake_at, suspend.delay, null, null, null, null, null, 'suspend: ');
+  v_wake := coalesce(suspend.wake_at, v_now + suspend.delay);
   if length(suspend.waits_for) not between 1 and 200 then
     perform raise_error('JE003', 'waits_for must have 1 to 200 characters', format('received %s characters', length(suspend.waits_for)),
       'It becomes the name of a step, which resume() records.');
@@ -8732,7 +8733,10 @@ as $$
 $$;
 comment on function fencepost_private.ranges_after(fencepost_private.log_position) is 'What comes after a place in the log, as ranges of transactions and ids.';
 
--- What a consumer has not read, of all kinds: since when (the oldest of each range by transaction), and how many.
+-- Since when a consumer has something to read, of all kinds: when the oldest event after its place could first be read.
+-- An event may have happened long before, in a transaction that committed late; the first tick after the place saw
+-- something that the place had not. So an event was not to be read before either, and nobody is behind before it is.
+-- Until there is such a tick, the tick of the place is the latest time that is known. prune_ticks() keeps both.
 create function fencepost_private.unread_since(p_position fencepost_private.log_position)
 returns timestamptz
 language sql
@@ -8744,15 +8748,21 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 set jit = off
 as $$
-  select min(f.at)
-  from ranges_after(p_position) as r
-  cross join lateral (
-    select e.at from event e
-    where e.xid >= r.from_xid and e.xid < r.below_xid and e.id > r.above_id and not e.xid = any (r.without)
-    order by e.xid, e.id limit 1) as f
+  select greatest(u.happened_at, coalesce(
+           (select t.at from event_tick t where (t.x, t.flight) > ((p_position).px, (p_position).pflight) order by t.x, t.flight limit 1),
+           (select t.at from event_tick t where t.x = (p_position).px and t.flight = (p_position).pflight limit 1)))
+  from (
+    select min(f.at) as happened_at
+    from ranges_after(p_position) as r
+    cross join lateral (
+      select e.at from event e
+      where e.xid >= r.from_xid and e.xid < r.below_xid and e.id > r.above_id and not e.xid = any (r.without)
+      order by e.xid, e.id limit 1) as f) as u
+  where u.happened_at is not null
 $$;
-comment on function fencepost_private.unread_since(fencepost_private.log_position) is 'When the oldest event after a place happened; null when there is none.';
+comment on function fencepost_private.unread_since(fencepost_private.log_position) is 'Since when something after a place can be read; null when there is nothing.';
 
+-- How many events that is, counted to a cap.
 create function fencepost_private.unread_count(p_position fencepost_private.log_position, p_cap int default 100000)
 returns bigint
 language sql
@@ -8784,8 +8794,8 @@ comment on function fencepost_private.unread_count(fencepost_private.log_positio
 --   types    ["email.send"]                 of jobs of these types only, so not of runs, workers and operators
 --   tenant   "acme"
 -- `start` is where it begins: now, beginning (of what is kept), a time that is past, or a position.
--- The log is kept for it as long as its oldest unread event is younger than `max_lag`; null is no limit. One that falls
--- farther behind is marked (event consumer.expired), and reads again after seek_consumer().
+-- The log is kept for it until it has had something to read for longer than `max_lag`, at most 100 years; null is no limit.
+-- One that falls farther behind is marked (event consumer.expired), and reads again after seek_consumer().
 --
 -- Locks: none that anything else waits for. Errors: JE003; JE004 when it exists with other settings.
 create function fencepost.create_consumer(name text, filter jsonb default '{}', start text default 'now', max_lag interval default '7 days')
@@ -8806,8 +8816,9 @@ begin
     perform raise_error('JE003', 'a consumer needs a name such as billing', format('received name = %s', coalesce(quote_literal(left(create_consumer.name, 250)), 'null')),
       'Use 1 to 200 letters, digits and any of _ . : / - and start with a letter, digit or underscore.');
   end if;
-  if create_consumer.max_lag <= '0' then
-    perform raise_error('JE003', 'max_lag must be longer than nothing', format('received max_lag = %s', create_consumer.max_lag), 'Give an interval such as 7 days, or null for no limit.');
+  if create_consumer.max_lag <= '0' or create_consumer.max_lag > '100 years' then
+    perform raise_error('JE003', 'max_lag must be longer than nothing, and at most 100 years', format('received max_lag = %s', create_consumer.max_lag),
+      'Give an interval such as 7 days, or null for no limit.');
   end if;
   select p.kinds, p.types, p.tenant into v_kinds, v_types, v_tenant from parsed_consumer_filter(create_consumer.filter) as p;
 
@@ -9419,8 +9430,8 @@ $$;
 comment on function fencepost.discard_parked(text, bigint[]) is 'Parked events of a consumer, all or these, are removed for good; returns how many. Raises JE002.';
 --! EndIncluded outbox/discard_parked.sql
 --! Included outbox/prune_outbox.sql
--- Marks consumers whose oldest unread event is older than their max_lag: the log is no longer kept for them. A step of
--- maintain(). Returns how many. Locks: the consumers that it marks, and their rows, tried: one that is being moved or
+-- Marks consumers that have had something to read for longer than their max_lag: the log is no longer kept for them. A step
+-- of maintain(). Returns how many. Locks: the consumers that it marks, and their rows, tried: one that is being moved or
 -- configured is looked at the next time.
 create function fencepost_private.expire_consumers()
 returns bigint
@@ -9436,12 +9447,13 @@ declare
 begin
   for v in
     select c.consumer_id, c.name, c.max_lag from consumer c
-    where c.expired_at is null and c.max_lag is not null and unread_since((newest_state(c.consumer_id)).position) < v_now - c.max_lag
+    where c.expired_at is null and v_now - unread_since((newest_state(c.consumer_id)).position) > c.max_lag
     order by c.consumer_id
   loop
     continue when not pg_try_advisory_xact_lock(lock_consumer(), v.consumer_id);
+    perform tick('0');       -- what was committed a moment ago counts from now
     v_since := unread_since((newest_state(v.consumer_id)).position);      -- it may have moved
-    continue when (v_since < v_now - v.max_lag) is not true;
+    continue when (v_now - v_since > v.max_lag) is not true;
     perform from consumer c where c.consumer_id = v.consumer_id for no key update skip locked;
     continue when not found;
     update consumer c set expired_at = v_now where c.consumer_id = v.consumer_id;
@@ -9488,7 +9500,7 @@ $$;
 comment on function fencepost_private.prune_consumers() is 'A step of maintain(): removes old places of consumers. Returns how many.';
 
 -- Thins ticks: of those older than a minute one a second stays, or one in 1,000 events; of those older than an hour one in 5,000 events, and all
--- that a consumer stands on. It removes those that lead to events that are gone. A step of maintain(), 20,000 ticks a pass, which goes on where
+-- that a consumer stands on, or that comes next: see unread_since(). It removes those that lead to events that are gone. A step of maintain(), 20,000 ticks a pass, which goes on where
 -- the last one ended (maintain_step.position, an x here); once an hour from the beginning. Returns how many.
 --
 -- A reader only moves forward: whoever stands behind all that is to go cannot come to stand on it. The others are kept
@@ -9536,10 +9548,16 @@ begin
       select pg_try_advisory_xact_lock(lock_consumer(), c.consumer_id) as free
       where ((b.position).px, (b.position).pflight) <= (v_spare.last_x, v_spare.last_flight) offset 0) as l
     cross join lateral (select n.position, n.after_sent from newest_state(c.consumer_id) as n offset 0) as s
+  ), comes_next as materialized (
+    select n.x, n.flight
+    from stood_on o
+    cross join lateral (
+      select t.x, t.flight from event_tick t where (t.x, t.flight) > (o.from_x, o.from_flight) order by t.x, t.flight limit 1) as n
   )
   delete from event_tick t
   where t.ctid = any (v_spare.places)
-    and not exists (select from stood_on o where (t.x, t.flight) between (o.from_x, o.from_flight) and (o.upto_x, o.upto_flight));
+    and not exists (select from stood_on o where (t.x, t.flight) between (o.from_x, o.from_flight) and (o.upto_x, o.upto_flight))
+    and not exists (select from comes_next n where (t.x, t.flight) = (n.x, n.flight));
   get diagnostics v_pruned = row_count;
   return v_pruned;
 end
@@ -10377,14 +10395,14 @@ comment on view fencepost.consumers is 'Readers of the event log: where they sta
 comment on column fencepost.consumers.name is 'Its name.';
 comment on column fencepost.consumers.position is 'Everything up to here is acknowledged.';
 comment on column fencepost.consumers.lag_events is 'Events after that, of all kinds, also those that its filter holds back; counted to 100,000.';
-comment on column fencepost.consumers.lag_seconds is 'Age of the oldest of them; 0 when there is none.';
+comment on column fencepost.consumers.lag_seconds is 'For how long the oldest of them has been there to read; 0 when there is none.';
 comment on column fencepost.consumers.reader is 'Who holds the lease; null when nobody does.';
 comment on column fencepost.consumers.leased_until is 'Until when.';
 comment on column fencepost.consumers.parked is 'Events that were set aside.';
 comment on column fencepost.consumers.kinds is 'Kinds of events that it gets; null is all.';
 comment on column fencepost.consumers.types is 'Types of jobs whose events it gets; null is all.';
 comment on column fencepost.consumers.tenant is 'The tenant whose events it gets; null is all.';
-comment on column fencepost.consumers.max_lag is 'How old its oldest unread event may be; null is no limit.';
+comment on column fencepost.consumers.max_lag is 'For how long it may have something to read; null is no limit.';
 comment on column fencepost.consumers.created_at is 'When it was created.';
 comment on column fencepost.consumers.moved_at is 'When it last read or acknowledged.';
 comment on column fencepost.consumers.expired_at is 'Since when it is beyond max_lag: it reads again after seek_consumer().';

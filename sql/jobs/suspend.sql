@@ -12,11 +12,12 @@ as $$
 #variable_conflict use_column
 declare
   v_now    timestamptz := fencepost_private.now();
-  v_wake   timestamptz := coalesce(suspend.wake_at, v_now + suspend.delay);
+  v_wake   timestamptz;
   v_xid    bigint;
   v_types  int[];
 begin
   perform check_job_options(suspend.wake_at, suspend.delay, null, null, null, null, null, 'suspend: ');
+  v_wake := coalesce(suspend.wake_at, v_now + suspend.delay);
   if length(suspend.waits_for) not between 1 and 200 then
     perform raise_error('JE003', 'waits_for must have 1 to 200 characters', format('received %s characters', length(suspend.waits_for)),
       'It becomes the name of a step, which resume() records.');

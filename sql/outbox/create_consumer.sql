@@ -5,8 +5,8 @@
 --   types    ["email.send"]                 of jobs of these types only, so not of runs, workers and operators
 --   tenant   "acme"
 -- `start` is where it begins: now, beginning (of what is kept), a time that is past, or a position.
--- The log is kept for it as long as its oldest unread event is younger than `max_lag`; null is no limit. One that falls
--- farther behind is marked (event consumer.expired), and reads again after seek_consumer().
+-- The log is kept for it until it has had something to read for longer than `max_lag`, at most 100 years; null is no limit.
+-- One that falls farther behind is marked (event consumer.expired), and reads again after seek_consumer().
 --
 -- Locks: none that anything else waits for. Errors: JE003; JE004 when it exists with other settings.
 create function fencepost.create_consumer(name text, filter jsonb default '{}', start text default 'now', max_lag interval default '7 days')
@@ -27,8 +27,9 @@ begin
     perform raise_error('JE003', 'a consumer needs a name such as billing', format('received name = %s', coalesce(quote_literal(left(create_consumer.name, 250)), 'null')),
       'Use 1 to 200 letters, digits and any of _ . : / - and start with a letter, digit or underscore.');
   end if;
-  if create_consumer.max_lag <= '0' then
-    perform raise_error('JE003', 'max_lag must be longer than nothing', format('received max_lag = %s', create_consumer.max_lag), 'Give an interval such as 7 days, or null for no limit.');
+  if create_consumer.max_lag <= '0' or create_consumer.max_lag > '100 years' then
+    perform raise_error('JE003', 'max_lag must be longer than nothing, and at most 100 years', format('received max_lag = %s', create_consumer.max_lag),
+      'Give an interval such as 7 days, or null for no limit.');
   end if;
   select p.kinds, p.types, p.tenant into v_kinds, v_types, v_tenant from parsed_consumer_filter(create_consumer.filter) as p;
 

@@ -23,7 +23,10 @@ as $$
 $$;
 comment on function fencepost_private.ranges_after(fencepost_private.log_position) is 'What comes after a place in the log, as ranges of transactions and ids.';
 
--- What a consumer has not read, of all kinds: since when (the oldest of each range by transaction), and how many.
+-- Since when a consumer has something to read, of all kinds: when the oldest event after its place could first be read.
+-- An event may have happened long before, in a transaction that committed late; the first tick after the place saw
+-- something that the place had not. So an event was not to be read before either, and nobody is behind before it is.
+-- Until there is such a tick, the tick of the place is the latest time that is known. prune_ticks() keeps both.
 create function fencepost_private.unread_since(p_position fencepost_private.log_position)
 returns timestamptz
 language sql
@@ -35,15 +38,21 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 set jit = off
 as $$
-  select min(f.at)
-  from ranges_after(p_position) as r
-  cross join lateral (
-    select e.at from event e
-    where e.xid >= r.from_xid and e.xid < r.below_xid and e.id > r.above_id and not e.xid = any (r.without)
-    order by e.xid, e.id limit 1) as f
+  select greatest(u.happened_at, coalesce(
+           (select t.at from event_tick t where (t.x, t.flight) > ((p_position).px, (p_position).pflight) order by t.x, t.flight limit 1),
+           (select t.at from event_tick t where t.x = (p_position).px and t.flight = (p_position).pflight limit 1)))
+  from (
+    select min(f.at) as happened_at
+    from ranges_after(p_position) as r
+    cross join lateral (
+      select e.at from event e
+      where e.xid >= r.from_xid and e.xid < r.below_xid and e.id > r.above_id and not e.xid = any (r.without)
+      order by e.xid, e.id limit 1) as f) as u
+  where u.happened_at is not null
 $$;
-comment on function fencepost_private.unread_since(fencepost_private.log_position) is 'When the oldest event after a place happened; null when there is none.';
+comment on function fencepost_private.unread_since(fencepost_private.log_position) is 'Since when something after a place can be read; null when there is nothing.';
 
+-- How many events that is, counted to a cap.
 create function fencepost_private.unread_count(p_position fencepost_private.log_position, p_cap int default 100000)
 returns bigint
 language sql

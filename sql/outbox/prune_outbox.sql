@@ -1,5 +1,5 @@
--- Marks consumers whose oldest unread event is older than their max_lag: the log is no longer kept for them. A step of
--- maintain(). Returns how many. Locks: the consumers that it marks, and their rows, tried: one that is being moved or
+-- Marks consumers that have had something to read for longer than their max_lag: the log is no longer kept for them. A step
+-- of maintain(). Returns how many. Locks: the consumers that it marks, and their rows, tried: one that is being moved or
 -- configured is looked at the next time.
 create function fencepost_private.expire_consumers()
 returns bigint
@@ -15,12 +15,13 @@ declare
 begin
   for v in
     select c.consumer_id, c.name, c.max_lag from consumer c
-    where c.expired_at is null and c.max_lag is not null and unread_since((newest_state(c.consumer_id)).position) < v_now - c.max_lag
+    where c.expired_at is null and v_now - unread_since((newest_state(c.consumer_id)).position) > c.max_lag
     order by c.consumer_id
   loop
     continue when not pg_try_advisory_xact_lock(lock_consumer(), v.consumer_id);
+    perform tick('0');       -- what was committed a moment ago counts from now
     v_since := unread_since((newest_state(v.consumer_id)).position);      -- it may have moved
-    continue when (v_since < v_now - v.max_lag) is not true;
+    continue when (v_now - v_since > v.max_lag) is not true;
     perform from consumer c where c.consumer_id = v.consumer_id for no key update skip locked;
     continue when not found;
     update consumer c set expired_at = v_now where c.consumer_id = v.consumer_id;
@@ -67,7 +68,7 @@ $$;
 comment on function fencepost_private.prune_consumers() is 'A step of maintain(): removes old places of consumers. Returns how many.';
 
 -- Thins ticks: of those older than a minute one a second stays, or one in 1,000 events; of those older than an hour one in 5,000 events, and all
--- that a consumer stands on. It removes those that lead to events that are gone. A step of maintain(), 20,000 ticks a pass, which goes on where
+-- that a consumer stands on, or that comes next: see unread_since(). It removes those that lead to events that are gone. A step of maintain(), 20,000 ticks a pass, which goes on where
 -- the last one ended (maintain_step.position, an x here); once an hour from the beginning. Returns how many.
 --
 -- A reader only moves forward: whoever stands behind all that is to go cannot come to stand on it. The others are kept
@@ -115,10 +116,16 @@ begin
       select pg_try_advisory_xact_lock(lock_consumer(), c.consumer_id) as free
       where ((b.position).px, (b.position).pflight) <= (v_spare.last_x, v_spare.last_flight) offset 0) as l
     cross join lateral (select n.position, n.after_sent from newest_state(c.consumer_id) as n offset 0) as s
+  ), comes_next as materialized (
+    select n.x, n.flight
+    from stood_on o
+    cross join lateral (
+      select t.x, t.flight from event_tick t where (t.x, t.flight) > (o.from_x, o.from_flight) order by t.x, t.flight limit 1) as n
   )
   delete from event_tick t
   where t.ctid = any (v_spare.places)
-    and not exists (select from stood_on o where (t.x, t.flight) between (o.from_x, o.from_flight) and (o.upto_x, o.upto_flight));
+    and not exists (select from stood_on o where (t.x, t.flight) between (o.from_x, o.from_flight) and (o.upto_x, o.upto_flight))
+    and not exists (select from comes_next n where (t.x, t.flight) = (n.x, n.flight));
   get diagnostics v_pruned = row_count;
   return v_pruned;
 end

@@ -25,7 +25,7 @@ create table fencepost_private.consumer (
   kinds       text[],
   types       text[],
   tenant      text,
-  max_lag     interval constraint consumer_max_lag_positive check (max_lag > '0'),
+  max_lag     interval constraint consumer_max_lag_positive check (max_lag > '0' and max_lag <= '100 years'),
   created_at  timestamptz not null,
   expired_at  timestamptz,
   pruned_seq  bigint not null default 0,
@@ -37,7 +37,7 @@ comment on column fencepost_private.consumer.name is 'Its name.';
 comment on column fencepost_private.consumer.kinds is 'Kinds of events that it gets, exact or with a star at the end; null is all.';
 comment on column fencepost_private.consumer.types is 'Types of jobs whose events it gets; null is all, and events of no job too.';
 comment on column fencepost_private.consumer.tenant is 'The tenant whose events it gets; null is all.';
-comment on column fencepost_private.consumer.max_lag is 'How old its oldest unread event may be; beyond it the log is no longer kept for it. Null is no limit.';
+comment on column fencepost_private.consumer.max_lag is 'For how long it may have something to read; beyond it the log is no longer kept for it. Null is no limit.';
 comment on column fencepost_private.consumer.created_at is 'When it was created.';
 comment on column fencepost_private.consumer.expired_at is 'Since when it is beyond max_lag; until it is moved with seek_consumer.';
 comment on column fencepost_private.consumer.pruned_seq is 'Older rows of consumer_state have been removed up to here.';

@@ -14,14 +14,14 @@ comment on view fencepost.consumers is 'Readers of the event log: where they sta
 comment on column fencepost.consumers.name is 'Its name.';
 comment on column fencepost.consumers.position is 'Everything up to here is acknowledged.';
 comment on column fencepost.consumers.lag_events is 'Events after that, of all kinds, also those that its filter holds back; counted to 100,000.';
-comment on column fencepost.consumers.lag_seconds is 'Age of the oldest of them; 0 when there is none.';
+comment on column fencepost.consumers.lag_seconds is 'For how long the oldest of them has been there to read; 0 when there is none.';
 comment on column fencepost.consumers.reader is 'Who holds the lease; null when nobody does.';
 comment on column fencepost.consumers.leased_until is 'Until when.';
 comment on column fencepost.consumers.parked is 'Events that were set aside.';
 comment on column fencepost.consumers.kinds is 'Kinds of events that it gets; null is all.';
 comment on column fencepost.consumers.types is 'Types of jobs whose events it gets; null is all.';
 comment on column fencepost.consumers.tenant is 'The tenant whose events it gets; null is all.';
-comment on column fencepost.consumers.max_lag is 'How old its oldest unread event may be; null is no limit.';
+comment on column fencepost.consumers.max_lag is 'For how long it may have something to read; null is no limit.';
 comment on column fencepost.consumers.created_at is 'When it was created.';
 comment on column fencepost.consumers.moved_at is 'When it last read or acknowledged.';
 comment on column fencepost.consumers.expired_at is 'Since when it is beyond max_lag: it reads again after seek_consumer().';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { enqueueBatch } from '../../src/database/engine.ts'
 import { moveClock, restoreClock } from '../support/clock.ts'
 import { freshType } from '../support/engine.ts'
-import { publishing } from '../support/outbox.ts'
+import { publishing, takeTick } from '../support/outbox.ts'
 import { Session } from '../support/sessions.ts'
 import { type TestApi, testApi } from './client.ts'
 
@@ -125,6 +125,7 @@ describe('reading', () => {
 
   it('is refused when the consumer has expired, until it is moved', async () => {
     const { name, at, read, ids } = await fresh(1)
+    await takeTick(db())
     await moveClock(db(), '8 days')
     await db().query('select fencepost_private.expire_consumers()')
     expect(await at('read', { reader: 'r' })).toMatchObject(code(409, 'JE004'))

@@ -7,6 +7,7 @@ import {
   drainEvents,
   publishing,
   readEvents,
+  takeTick,
 } from '../support/outbox.ts'
 import { type TestDatabase, testDatabase } from '../support/server.ts'
 import { Session } from '../support/sessions.ts'
@@ -170,6 +171,7 @@ describe('a consumer whose row a transaction holds', () => {
       await drainEvents(db(), name)
     }
     await comeAndGo(type, 1)
+    await takeTick(db())
     await moveClock(db(), '8 days')
     await using holder = await Session.open(database.url)
     await holder.begin()

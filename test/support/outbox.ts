@@ -83,6 +83,11 @@ export async function consumerState(
   return row
 }
 
+/** Notes what can be read by now, as maintain() does each second: from then on a consumer is behind. */
+export async function takeTick(db: Queryable): Promise<void> {
+  await db.query(`select fencepost_private.tick('0')`)
+}
+
 /** A type whose jobs write an event when they are enqueued: one call, one event. */
 export async function publishing(db: Queryable, type: string): Promise<string> {
   await db.query('select fencepost.configure_type($1, publish_enqueued => true)', [type])

@@ -10,7 +10,7 @@ import {
   settings,
   started,
 } from '../../support/engine.ts'
-import { createConsumer, publishing, readEvents } from '../../support/outbox.ts'
+import { createConsumer, publishing, readEvents, takeTick } from '../../support/outbox.ts'
 import { ownDatabase } from '../../support/server.ts'
 import { Session } from '../../support/sessions.ts'
 import { column, one } from '../../support/sql.ts'
@@ -111,6 +111,7 @@ describe('doctor', () => {
     const [idle, busy] = [`idle.${type}`, `busy.${type}`]
     for (const name of [idle, busy]) await createConsumer(db(), name, { types: [type] })
     await enqueueBatch(db(), type, 2)
+    await takeTick(db())
     expect(await topics()).not.toContain('consumer_unread')
     await moveClock(db(), '11 minutes')
     const [first] = await readEvents(db(), busy, 1)
