@@ -1,17 +1,14 @@
-import {
-  ConnectionLostError,
-  type Database,
-  DatabaseError,
-  type Queryable,
-} from '../database/database.ts'
+import { type Database, DatabaseError, type Queryable } from '../database/database.ts'
 import type { OutboxEvent } from '../database/engine.ts'
 import * as engine from '../database/engine.ts'
 import { FencepostError } from '../errors.ts'
 import { unlessHopeless } from '../outbox/hopeless.ts'
 import { PausesUntil } from '../outbox/pauses-until.ts'
 import { reasonOf } from '../outbox/reason.ts'
+import { asRefusal } from '../refusal.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { describeFailure, PermanentError } from '../worker/failure.ts'
+import { isTransient } from '../worker/refusals.ts'
 import { camelized } from './camel.ts'
 import type { LogEvent } from './event-batch.ts'
 
@@ -104,11 +101,13 @@ export class Consumption {
         if (last === undefined) return
         handled.push(...events)
         await this.#handle(events, tx)
-        await engine.ackEvents(tx, this.#of.consumer, last.position)
+        await this.#ack(tx, last)
       })
     } catch (error) {
-      if (handled.length === 0 || isNoFaultOfTheirs(error)) throw error
-      throw new HandlingFailed(handled, error)
+      if (handled.length === 0) throw error
+      if (!isNoFaultOfTheirs(error)) throw new HandlingFailed(handled, error)
+      this.#max = Math.ceil(handled.length / 2) // it may be that they were too many for the server's limits
+      throw error
     }
     if (handled.length > 0) this.#succeeded()
     return handled.length
@@ -117,6 +116,14 @@ export class Consumption {
   #read(tx: Queryable, max: number): Promise<OutboxEvent[]> {
     const { consumer, reader, signal } = this.#of
     return engine.readEvents(tx, { consumer, reader, max }, { signal })
+  }
+
+  async #ack(tx: Queryable, { position }: OutboxEvent): Promise<void> {
+    try {
+      await engine.ackEvents(tx, this.#of.consumer, position)
+    } catch (error) {
+      throw asRefusal(error)
+    }
   }
 
   async #handle(events: readonly OutboxEvent[], tx: Queryable): Promise<void> {
@@ -167,12 +174,17 @@ export class Consumption {
   }
 }
 
-/** Whether a failure says nothing about the events: the server is gone, transactions met, the lease was lost. */
+/**
+ * Whether a failure says nothing about the events: the server is gone, full or told to stop a statement, transactions
+ * met, the lease was lost; or the role may not acknowledge.
+ */
 function isNoFaultOfTheirs(error: unknown): boolean {
-  if (error instanceof ConnectionLostError) return true
-  if (error instanceof FencepostError) return error.code === 'JE001'
-  return error instanceof DatabaseError && TRANSIENT.has(error.code)
+  if (error instanceof FencepostError) return OURS.has(error.code)
+  if (error instanceof DatabaseError && error.code === NOT_IN_STATE) return false
+  return isTransient(error)
 }
 
-/** Serialization failure, deadlock, lock not available, shut down. */
-const TRANSIENT = new Set(['40001', '40P01', '55P03', '57P01', '57P02', '57P03'])
+const OURS: ReadonlySet<string> = new Set(['JE001', 'JE009', 'JE011'])
+
+/** Of the classes that tell of the server the one code that tells of a statement: this never works here. */
+const NOT_IN_STATE = '55000'

@@ -45,7 +45,8 @@ export interface ConsumeOptions extends PollOptions {
   readonly reader?: string | undefined
   /**
    * How often one event may fail, alone, before it is parked with its error. Default: it is tried for ever, and those
-   * behind it wait. A `PermanentError` parks it at once.
+   * behind it wait. A `PermanentError` parks it at once. What the server is to blame for (a full disk, a lock, a
+   * statement timeout, a lost connection) does not count.
    */
   readonly maxAttempts?: number | undefined
 }

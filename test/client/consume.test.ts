@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { Fencepost, type LogEvent, PermanentError } from '../../src/index.ts'
+import { freshRole } from '../support/role.ts'
 import { jobsOf, quiet, reading } from './reading.ts'
 
 const { database, db, engine, fresh, put, ledger, caughtUp } = reading()
@@ -19,19 +20,43 @@ describe('consume', () => {
     await running
   }
 
-  it('blames no event for transactions that met', async () => {
+  it.each([
+    ['transactions that met', '40P01'],
+    ['a full disk', '53100'],
+    ['a lock that was not to be had', '55P03'],
+    ['a statement that took too long', '57014'],
+    ['a failing device', '58030'],
+  ])('blames no event for %s', async (_what, code) => {
     const name = await fresh()
-    await put(name, 2)
-    let calls = 0
+    await put(name, 4)
+    const sizes: number[] = []
     await consumed(
       name,
-      async (_events, tx) => {
-        if (++calls < 3)
-          await tx.query(`do $$ begin raise exception using errcode = '40P01'; end $$`)
+      async (events, tx) => {
+        sizes.push(events.length)
+        if (sizes.length < 4)
+          await tx.query(`do $$ begin raise exception using errcode = '${code}'; end $$`)
       },
-      { max: 1, maxAttempts: 1 },
+      { maxAttempts: 1 },
     )
-    expect(calls).toBeGreaterThan(2)
+    // fewer at a time, as they may have been too many
+    expect(sizes.slice(0, 4)).toEqual([4, 2, 1, 1])
+    expect(await engine().parkedEvents(name)).toEqual([])
+  })
+
+  it('parks none when its role may not acknowledge, and ends', async () => {
+    const name = await fresh()
+    await put(name, 2)
+    await using role = await freshRole(database.url)
+    const ack = 'function fencepost.ack_events'
+    await db().query(
+      `grant usage on schema fencepost to ${role.name}; revoke execute on ${ack} from public`,
+    )
+    await using theirs = new Fencepost({ url: role.url })
+    await expect(consumed(name, () => {}, { maxAttempts: 1 }, theirs)).rejects.toMatchObject({
+      code: 'JE009',
+    })
+    await db().query(`grant execute on ${ack} to public`)
     expect(await engine().parkedEvents(name)).toEqual([])
   })
 
