@@ -86,7 +86,10 @@
 --!include workflows/park.sql
 --!include workflows/revive.sql
 --!include workflows/expressions.sql
+--!include workflows/schema_inside.sql
+--!include workflows/schema_choice.sql
 --!include workflows/schema.sql
+--!include workflows/check_schema.sql
 --!include workflows/check_definition.sql
 --!include workflows/check_reads.sql
 --!include workflows/publish_workflow.sql

@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:eb3c0bc53b143c5c6d380e6e953961d187fd4051
+--! Hash: sha1:6647fa9f5c41d318f699750e25008862837fe9f4
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -4672,26 +4672,211 @@ as $$
 $$;
 comment on function fencepost_private.tasks_read(text[]) is 'Names of the tasks whose outputs or errors these paths read; null when they may read any.';
 --! EndIncluded workflows/expressions.sql
---! Included workflows/schema.sql
--- The part of JSON Schema that an input is checked with: type, enum, const, required, properties, additionalProperties,
--- prefixItems, items, minimum, maximum, exclusiveMinimum, exclusiveMaximum, minLength, maxLength, minItems, maxItems,
--- pattern. Other keywords are documentation.
--- Returns the first problem with its place, or null.
-create function fencepost_private.schema_problem(p_schema jsonb, p_value jsonb, p_place text)
+--! Included workflows/schema_inside.sql
+-- What a JSON Schema asserts of what is inside arrays and objects.
+
+-- items are those that prefixItems left over; contains counts those that fit.
+create function fencepost_private.misfit_of_array(p_root jsonb, p_schema jsonb, p_value jsonb, p_place text, p_depth int)
 returns text
 language plpgsql
 immutable
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_type  text := jsonb_typeof(p_value);
+  v_length int := jsonb_array_length(p_value);
+  v_fixed  int := coalesce(jsonb_array_length(p_schema -> 'prefixItems'), 0);
+  v_fit    int;
+  v_found  text;
+begin
+  if v_length < (p_schema ->> 'minItems')::numeric or v_length > (p_schema ->> 'maxItems')::numeric then
+    return format('%s has %s items, outside %s to %s', p_place, v_length, coalesce(p_schema ->> 'minItems', '0'), coalesce(p_schema ->> 'maxItems', 'any'));
+  elsif p_schema -> 'uniqueItems' = 'true' and v_length <> (select count(distinct e) from jsonb_array_elements(p_value) as e) then
+    return format('%s has an item twice', p_place);
+  end if;
+  if v_fixed > 0 or p_schema ? 'items' then
+    select m.problem into v_found
+    from jsonb_array_elements(p_value) with ordinality as e(value, place)
+    cross join lateral misfit(p_root, case when e.place <= v_fixed then p_schema -> 'prefixItems' -> (e.place::int - 1) else p_schema -> 'items' end,
+                              e.value, format('%s[%s]', p_place, e.place - 1), p_depth + 1) as m(problem)
+    where m.problem is not null limit 1;
+  end if;
+  if v_found is null and p_schema ? 'contains' then
+    select count(*) into v_fit from jsonb_array_elements(p_value) as e(value) where misfit(p_root, p_schema -> 'contains', e.value, p_place, p_depth + 1) is null;
+    if v_fit < coalesce((p_schema ->> 'minContains')::numeric, 1) or v_fit > (p_schema ->> 'maxContains')::numeric then
+      v_found := format('%s has %s items that fit contains, outside %s to %s', p_place, v_fit, coalesce(p_schema ->> 'minContains', '1'), coalesce(p_schema ->> 'maxContains', 'any'));
+    end if;
+  end if;
+  return v_found;
+end
+$$;
+comment on function fencepost_private.misfit_of_array(jsonb, jsonb, jsonb, text, int) is 'What a JSON Schema asserts of an array.';
+
+-- additionalProperties are those that properties does not name and no pattern matches.
+create function fencepost_private.misfit_of_object(p_root jsonb, p_schema jsonb, p_value jsonb, p_place text, p_depth int)
+returns text
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_size  int;
   v_found text;
 begin
-  if p_schema is null or p_schema = 'true' then
+  if p_schema ?| array['minProperties', 'maxProperties'] then
+    v_size := (select count(*) from jsonb_object_keys(p_value));
+    if v_size < (p_schema ->> 'minProperties')::numeric or v_size > (p_schema ->> 'maxProperties')::numeric then
+      return format('%s has %s keys, outside %s to %s', p_place, v_size, coalesce(p_schema ->> 'minProperties', '0'), coalesce(p_schema ->> 'maxProperties', 'any'));
+    end if;
+  end if;
+  if p_schema ?| array['required', 'dependentRequired'] then
+    select format('%s.%s is required%s', p_place, r.name, ' because of ' || r.because) into v_found
+    from (
+      select k.name, null as because from jsonb_array_elements_text(p_schema -> 'required') as k(name)
+      union all
+      select k.name, d.key from jsonb_each(p_schema -> 'dependentRequired') as d(key, names) cross join jsonb_array_elements_text(d.names) as k(name) where p_value ? d.key
+    ) as r
+    where not p_value ? r.name limit 1;
+  end if;
+  if v_found is null and p_schema ?| array['properties', 'patternProperties', 'additionalProperties', 'propertyNames'] then
+    select m.problem into v_found
+    from jsonb_each(p_value) as e(key, value)
+    cross join lateral (
+      select p_schema -> 'properties' -> e.key as schema, e.value, format('%s.%s', p_place, e.key) as place
+      union all
+      select p.schema, e.value, format('%s.%s', p_place, e.key) from jsonb_each(p_schema -> 'patternProperties') as p(pattern, schema) where e.key ~ p.pattern
+      union all
+      select p_schema -> 'additionalProperties', e.value, format('%s.%s', p_place, e.key)
+      where not coalesce(p_schema -> 'properties' ? e.key, false) and not exists (select from jsonb_object_keys(p_schema -> 'patternProperties') as p(pattern) where e.key ~ p.pattern)
+      union all
+      select p_schema -> 'propertyNames', to_jsonb(e.key), format('the key %s of %s', quote_literal(e.key), p_place)
+    ) as s
+    cross join lateral misfit(p_root, s.schema, s.value, s.place, p_depth + 1) as m(problem)
+    where s.schema is not null and m.problem is not null limit 1;
+  end if;
+  if v_found is null and p_schema ? 'dependentSchemas' then
+    select m.problem into v_found
+    from jsonb_each(p_schema -> 'dependentSchemas') as d(key, schema)
+    cross join lateral misfit(p_root, d.schema, p_value, p_place, p_depth + 1) as m(problem)
+    where p_value ? d.key and m.problem is not null limit 1;
+  end if;
+  return v_found;
+end
+$$;
+comment on function fencepost_private.misfit_of_object(jsonb, jsonb, jsonb, text, int) is 'What a JSON Schema asserts of an object.';
+--! EndIncluded workflows/schema_inside.sql
+--! Included workflows/schema_choice.sql
+-- What a JSON Schema asserts by way of other schemas, of any value.
+
+-- What a reference leads to: the whole, or what stands in its $defs. Null when it leads elsewhere, or nowhere.
+create function fencepost_private.schema_at(p_root jsonb, p_ref text)
+returns jsonb
+language sql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+  select case when p_ref = '#' then p_root
+              else p_root -> substring(p_ref from '^#/(\$defs|definitions)/') -> replace(replace(substring(p_ref from '^#/[^/]+/([^/]+)$'), '~1', '/'), '~0', '~') end
+$$;
+comment on function fencepost_private.schema_at(jsonb, text) is 'The schema that a local reference leads to; null when there is none.';
+
+create function fencepost_private.misfit_of_choice(p_root jsonb, p_schema jsonb, p_value jsonb, p_place text, p_depth int)
+returns text
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_key   text;
+  v_fit   int;
+  v_all   text;
+  v_found text;
+begin
+  if p_schema ? '$ref' then
+    v_found := misfit(p_root, schema_at(p_root, p_schema ->> '$ref'), p_value, p_place, p_depth + 1);
+  end if;
+  if v_found is null and p_schema ? 'allOf' then
+    select m.problem into v_found
+    from jsonb_array_elements(p_schema -> 'allOf') as s(schema)
+    cross join lateral misfit(p_root, s.schema, p_value, p_place, p_depth + 1) as m(problem)
+    where m.problem is not null limit 1;
+  end if;
+  foreach v_key in array array['anyOf', 'oneOf'] loop
+    if v_found is null and p_schema ? v_key then
+      select count(*) filter (where m.problem is null), string_agg(m.problem, '; or ' order by s.place) into v_fit, v_all
+      from jsonb_array_elements(p_schema -> v_key) with ordinality as s(schema, place)
+      cross join lateral misfit(p_root, s.schema, p_value, p_place, p_depth + 1) as m(problem);
+      v_found := case when v_fit = 0 then clipped(format('%s fits nothing of %s: %s', p_place, v_key, v_all), 2000)
+                      when v_fit > 1 and v_key = 'oneOf' then format('%s fits %s schemas of oneOf, and must fit exactly one', p_place, v_fit) end;
+    end if;
+  end loop;
+  if v_found is null and p_schema ? 'not' and misfit(p_root, p_schema -> 'not', p_value, p_place, p_depth + 1) is null then
+    v_found := format('%s must not fit %s', p_place, clipped((p_schema -> 'not')::text, 200));
+  end if;
+  if v_found is null and p_schema ? 'if' then
+    v_key := case when misfit(p_root, p_schema -> 'if', p_value, p_place, p_depth + 1) is null then 'then' else 'else' end;
+    v_found := misfit(p_root, p_schema -> v_key, p_value, p_place, p_depth + 1);
+  end if;
+  return v_found;
+end
+$$;
+comment on function fencepost_private.misfit_of_choice(jsonb, jsonb, jsonb, text, int) is 'What a JSON Schema asserts of a value by $ref, allOf, anyOf, oneOf, not and if.';
+--! EndIncluded workflows/schema_choice.sql
+--! Included workflows/schema.sql
+-- Whether a value fits a JSON Schema: all that draft 2020-12 asserts, but for `unevaluated…` and for dynamic and remote
+-- references, which check_schema refuses. `format` and whatever else describes is for people.
+--
+-- A misfit is the first way in which a value does not fit, with its place; null when it fits. p_root is the whole schema,
+-- for references; p_depth counts how deep we are, so that a schema that leads to itself comes to an end.
+create function fencepost_private.misfit(p_root jsonb, p_schema jsonb, p_value jsonb, p_place text, p_depth int)
+returns text
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_found text;
+begin
+  if p_schema is null or p_schema in ('true', '{}') then
     return null;
   elsif p_schema = 'false' then
     return format('%s is not allowed', p_place);
-  elsif p_schema ? 'type' and not exists (
+  elsif p_depth > 100 then
+    return format('%s cannot be checked: its schema goes more than 100 levels deep', p_place);
+  end if;
+  v_found := misfit_of_value(p_schema, p_value, p_place);
+  if v_found is null and jsonb_typeof(p_value) = 'array' then
+    v_found := misfit_of_array(p_root, p_schema, p_value, p_place, p_depth);
+  elsif v_found is null and jsonb_typeof(p_value) = 'object' then
+    v_found := misfit_of_object(p_root, p_schema, p_value, p_place, p_depth);
+  end if;
+  if v_found is null and p_schema ?| array['$ref', 'allOf', 'anyOf', 'oneOf', 'not', 'if'] then
+    v_found := misfit_of_choice(p_root, p_schema, p_value, p_place, p_depth);
+  end if;
+  return v_found;
+end
+$$;
+comment on function fencepost_private.misfit(jsonb, jsonb, jsonb, text, int) is 'The first way in which a value does not fit a part of a JSON Schema, with its place; null when it fits.';
+
+create function fencepost_private.schema_problem(p_schema jsonb, p_value jsonb, p_place text)
+returns text
+language sql
+immutable
+return fencepost_private.misfit(p_schema, p_schema, p_value, p_place, 0);
+comment on function fencepost_private.schema_problem(jsonb, jsonb, text) is 'The first way in which a value does not fit a JSON Schema, with its place; null when it fits.';
+
+-- What is asserted of any value, of numbers and of texts.
+create function fencepost_private.misfit_of_value(p_schema jsonb, p_value jsonb, p_place text)
+returns text
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_type   text := jsonb_typeof(p_value);
+  v_number numeric;
+  v_length int;
+begin
+  if p_schema ? 'type' and not exists (
       select from jsonb_array_elements_text(case jsonb_typeof(p_schema -> 'type') when 'array' then p_schema -> 'type' else jsonb_build_array(p_schema -> 'type') end) as t(name)
       where t.name = v_type or t.name = 'integer' and v_type = 'number' and (p_value #>> '{}')::numeric % 1 = 0) then
     return format('%s must be of type %s, received %s', p_place, p_schema ->> 'type', v_type);
@@ -4700,42 +4885,63 @@ begin
   elsif p_schema ? 'const' and p_schema -> 'const' <> p_value then
     return format('%s must be %s, received %s', p_place, p_schema -> 'const', left(p_value::text, 100));
   end if;
-  if v_type = 'number' and ((p_value #>> '{}')::numeric < (p_schema ->> 'minimum')::numeric or (p_value #>> '{}')::numeric > (p_schema ->> 'maximum')::numeric) then
-    return format('%s must be from %s to %s, received %s', p_place, coalesce(p_schema ->> 'minimum', 'any'), coalesce(p_schema ->> 'maximum', 'any'), p_value);
-  elsif v_type = 'number' and ((p_value #>> '{}')::numeric <= (p_schema ->> 'exclusiveMinimum')::numeric or (p_value #>> '{}')::numeric >= (p_schema ->> 'exclusiveMaximum')::numeric) then
-    return format('%s must be between %s and %s, and neither of them, received %s', p_place, coalesce(p_schema ->> 'exclusiveMinimum', 'any'), coalesce(p_schema ->> 'exclusiveMaximum', 'any'), p_value);
-  elsif v_type = 'string' and (length(p_value #>> '{}') < (p_schema ->> 'minLength')::numeric or length(p_value #>> '{}') > (p_schema ->> 'maxLength')::numeric) then
-    return format('%s has %s characters, outside %s to %s', p_place, length(p_value #>> '{}'), coalesce(p_schema ->> 'minLength', '0'), coalesce(p_schema ->> 'maxLength', 'any'));
-  elsif v_type = 'string' and p_schema ? 'pattern' and (p_value #>> '{}') !~ (p_schema ->> 'pattern') then
-    return format('%s must match %s', p_place, p_schema ->> 'pattern');
-  elsif v_type = 'array' then
-    if jsonb_array_length(p_value) < (p_schema ->> 'minItems')::numeric or jsonb_array_length(p_value) > (p_schema ->> 'maxItems')::numeric then
-      return format('%s has %s items, outside %s to %s', p_place, jsonb_array_length(p_value), coalesce(p_schema ->> 'minItems', '0'), coalesce(p_schema ->> 'maxItems', 'any'));
+  if v_type = 'number' then
+    v_number := (p_value #>> '{}')::numeric;
+    if v_number < (p_schema ->> 'minimum')::numeric or v_number > (p_schema ->> 'maximum')::numeric then
+      return format('%s must be from %s to %s, received %s', p_place, coalesce(p_schema ->> 'minimum', 'any'), coalesce(p_schema ->> 'maximum', 'any'), p_value);
+    elsif v_number <= (p_schema ->> 'exclusiveMinimum')::numeric or v_number >= (p_schema ->> 'exclusiveMaximum')::numeric then
+      return format('%s must be between %s and %s, and neither of them, received %s', p_place, coalesce(p_schema ->> 'exclusiveMinimum', 'any'), coalesce(p_schema ->> 'exclusiveMaximum', 'any'), p_value);
+    elsif v_number % (p_schema ->> 'multipleOf')::numeric <> 0 then
+      return format('%s must be a multiple of %s, received %s', p_place, p_schema ->> 'multipleOf', p_value);
     end if;
-    select s.problem into v_found
-    from jsonb_array_elements(p_value) with ordinality as e(value, place)
-    cross join lateral schema_problem(coalesce(p_schema -> 'prefixItems' -> (e.place::int - 1), p_schema -> 'items'), e.value, format('%s[%s]', p_place, e.place - 1)) as s(problem)
-    where s.problem is not null limit 1;
-    return v_found;
-  elsif v_type = 'object' then
-    select format('%s.%s is required', p_place, k) into v_found
-    from jsonb_array_elements_text(coalesce(p_schema -> 'required', '[]')) as k where not p_value ? k limit 1;
-    if v_found is null then
-      select s.problem into v_found
-      from jsonb_each(p_value) as e(key, value)
-      cross join lateral schema_problem(coalesce(p_schema -> 'properties' -> e.key, p_schema -> 'additionalProperties'), e.value, format('%s.%s', p_place, e.key)) as s(problem)
-      where s.problem is not null limit 1;
+  elsif v_type = 'string' then
+    v_length := length(p_value #>> '{}');
+    if v_length < (p_schema ->> 'minLength')::numeric or v_length > (p_schema ->> 'maxLength')::numeric then
+      return format('%s has %s characters, outside %s to %s', p_place, v_length, coalesce(p_schema ->> 'minLength', '0'), coalesce(p_schema ->> 'maxLength', 'any'));
+    elsif (p_value #>> '{}') !~ (p_schema ->> 'pattern') then
+      return format('%s must match %s', p_place, p_schema ->> 'pattern');
     end if;
-    return v_found;
   end if;
   return null;
 end
 $$;
-comment on function fencepost_private.schema_problem(jsonb, jsonb, text) is 'The first way in which a value does not fit a JSON Schema, with its place; null when it fits.';
+comment on function fencepost_private.misfit_of_value(jsonb, jsonb, text) is 'What a JSON Schema asserts of any value, of numbers and of texts.';
+--! EndIncluded workflows/schema.sql
+--! Included workflows/check_schema.sql
+-- Whether a schema is one: otherwise the first input would find out. What is asserted but not looked at here is refused,
+-- so that nobody relies on it; keywords that nobody knows describe, and are left alone.
 
--- Whether a schema is one, as far as the keywords go that are looked at: otherwise the first input would find out.
--- Errors: JE008.
-create function fencepost_private.check_schema(p_schema jsonb, p_place text)
+-- What each keyword must be.
+create function fencepost_private.schema_keywords()
+returns table (keyword text, must_be text)
+language sql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+  select k.keyword, w.must_be
+  from (values
+    ('the name of a type, or an array of them: object, array, string, number, integer, boolean, null', '{type}'::text[]),
+    ('an array', '{enum}'),
+    ('an array of names', '{required}'),
+    ('an object of arrays of names', '{dependentRequired}'),
+    ('a schema', '{items,contains,additionalProperties,propertyNames,not,if,then,else}'),
+    ('an array of schemas, and not empty', '{prefixItems,allOf,anyOf,oneOf}'),
+    ('an object of schemas', '{properties,dependentSchemas,$defs,definitions}'),
+    ('an object of schemas by regular expressions', '{patternProperties}'),
+    ('a number', '{minimum,maximum,exclusiveMinimum,exclusiveMaximum}'),
+    ('a number above 0', '{multipleOf}'),
+    ('a whole number from 0 to 1000000000', '{minLength,maxLength,minItems,maxItems,minContains,maxContains,minProperties,maxProperties}'),
+    ('true or false', '{uniqueItems}'),
+    ('a regular expression', '{pattern}'),
+    ('# or #/$defs/<name>, and lead to a schema', '{$ref}'),
+    ('left out: it is not supported', '{$dynamicRef,$recursiveRef,unevaluatedProperties,unevaluatedItems,dependencies,additionalItems}')
+  ) as w(must_be, keywords)
+  cross join unnest(w.keywords) as k(keyword)
+$$;
+comment on function fencepost_private.schema_keywords() is 'The keywords of a JSON Schema that are looked at, and what each must be.';
+
+-- Errors: JE008, naming the place.
+create function fencepost_private.check_schema(p_root jsonb, p_schema jsonb, p_place text)
 returns void
 language plpgsql
 immutable
@@ -4751,43 +4957,49 @@ begin
     perform raise_error('JE008', 'a JSON Schema is an object or a boolean', format('at %s: received %s', p_place, left(p_schema::text, 200)), 'For example {"type": "string"}.');
   end if;
   for v in
-    select k.key, k.value, jsonb_typeof(k.value) as is_a,
-           case
-             when k.key = 'type' then 'the name of a type, or an array of them: ' || v_types::text
-             when k.key = 'enum' then 'an array'
-             when k.key = 'required' then 'an array of names'
-             when k.key = 'properties' then 'an object of schemas'
-             when k.key = 'prefixItems' then 'an array of schemas'
-             when k.key in ('minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum') then 'a number'
-             when k.key in ('minLength', 'maxLength', 'minItems', 'maxItems') then 'a whole number from 0 to 1000000000'
-             when k.key = 'pattern' then 'a regular expression'
-           end as must_be
-    from jsonb_each(p_schema) as k
+    select k.key, k.value, jsonb_typeof(k.value) as is_a, w.must_be from jsonb_each(p_schema) as k join schema_keywords() as w on w.keyword = k.key
   loop
-    if (case
-         when v.key = 'type' then not case v.is_a when 'array' then v.value <@ v_types and v.value <> '[]' when 'string' then v_types @> v.value else false end
-         when v.key = 'enum' then v.is_a <> 'array'
-         when v.key = 'required' then v.is_a <> 'array' or v.value @? '$[*] ? (@.type() <> "string")'
-         when v.key = 'properties' then v.is_a <> 'object'
-         when v.key = 'prefixItems' then v.is_a <> 'array'
-         when v.key in ('minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum') then v.is_a <> 'number'
-         when v.key in ('minLength', 'maxLength', 'minItems', 'maxItems') then v.is_a <> 'number' or not v.value @? '$ ? (@ >= 0 && @ <= 1000000000 && @.floor() == @)'
-         when v.key = 'pattern' then v.is_a <> 'string' or not is_pattern(v.value #>> '{}')
-         else false
+    if not (case v.must_be
+         when 'an array' then v.is_a = 'array'
+         when 'an array of names' then is_names(v.value)
+         when 'an object of arrays of names' then v.is_a = 'object' and not exists (select from jsonb_each(v.value) as e where not is_names(e.value))
+         when 'a schema' then true
+         when 'an array of schemas, and not empty' then v.is_a = 'array' and v.value <> '[]'
+         when 'an object of schemas' then v.is_a = 'object'
+         when 'an object of schemas by regular expressions' then v.is_a = 'object' and not exists (select from jsonb_object_keys(v.value) as k where not is_pattern(k))
+         when 'a number' then v.is_a = 'number'
+         when 'a number above 0' then v.is_a = 'number' and v.value > '0'
+         when 'a whole number from 0 to 1000000000' then v.is_a = 'number' and v.value @? '$ ? (@ >= 0 && @ <= 1000000000 && @.floor() == @)'
+         when 'true or false' then v.is_a = 'boolean'
+         when 'a regular expression' then v.is_a = 'string' and is_pattern(v.value #>> '{}')
+         when '# or #/$defs/<name>, and lead to a schema' then v.is_a = 'string' and coalesce(jsonb_typeof(schema_at(p_root, v.value #>> '{}')) in ('object', 'boolean'), false)
+         when 'left out: it is not supported' then false
+         else case v.is_a when 'array' then v.value <@ v_types and v.value <> '[]' when 'string' then v_types @> v.value else false end
        end) then
-      perform raise_error('JE008', format('%s of a JSON Schema must be %s', v.key, v.must_be), format('at %s.%s: received %s', p_place, v.key, left(v.value::text, 200)), 'See json-schema.org.');
+      perform raise_error('JE008', format('%s of a JSON Schema must be %s', v.key, v.must_be), format('at %s.%s: received %s', p_place, v.key, left(v.value::text, 200)),
+        case when v.must_be like 'left out%' then 'Say the same with other keywords, or leave it to the task that reads the input.' else 'See json-schema.org.' end);
     end if;
-    if v.key = 'properties' then
-      perform check_schema(e.value, format('%s.properties.%s', p_place, e.key)) from jsonb_each(v.value) as e;
-    elsif v.key = 'prefixItems' then
-      perform check_schema(e.value, format('%s.prefixItems[%s]', p_place, e.place - 1)) from jsonb_array_elements(v.value) with ordinality as e(value, place);
-    elsif v.key in ('items', 'additionalProperties') then
-      perform check_schema(v.value, format('%s.%s', p_place, v.key));
-    end if;
+    perform check_schema(p_root, s.schema, s.place)
+    from (
+      select v.value as schema, format('%s.%s', p_place, v.key) as place where v.must_be = 'a schema'
+      union all
+      select e.value, format('%s.%s[%s]', p_place, v.key, e.place - 1)
+      from jsonb_array_elements(case when v.must_be like 'an array of schemas%' then v.value end) with ordinality as e(value, place)
+      union all
+      select e.value, format('%s.%s.%s', p_place, v.key, e.key)
+      from jsonb_each(case when v.must_be like 'an object of schemas%' then v.value end) as e
+    ) as s;
   end loop;
 end
 $$;
-comment on function fencepost_private.check_schema(jsonb, text) is 'Raises JE008 for the first keyword of a JSON Schema that has no meaning.';
+comment on function fencepost_private.check_schema(jsonb, jsonb, text) is 'Raises JE008 for the first keyword of a JSON Schema that has no meaning, or that is not looked at.';
+
+create function fencepost_private.is_names(p_value jsonb)
+returns boolean
+language sql
+immutable
+return jsonb_typeof(p_value) = 'array' and not p_value @? '$[*] ? (@.type() <> "string")';
+comment on function fencepost_private.is_names(jsonb) is 'Whether a JSON value is an array of texts.';
 
 create function fencepost_private.is_pattern(p_text text)
 returns boolean
@@ -4802,7 +5014,7 @@ exception when data_exception then
 end
 $$;
 comment on function fencepost_private.is_pattern(text) is 'Whether a text is a regular expression.';
---! EndIncluded workflows/schema.sql
+--! EndIncluded workflows/check_schema.sql
 --! Included workflows/check_definition.sql
 -- Checks a definition, but for cycles (see task_order). The first problem raises JE008: what is wrong, where (as a
 -- path such as tasks.charge.after[1]) and what would be right.
@@ -4828,7 +5040,7 @@ begin
   if jsonb_typeof(p_definition -> 'input') not in ('object', 'boolean') then
     perform raise_error('JE008', 'input must be a JSON Schema', format('at input: received %s', jsonb_typeof(p_definition -> 'input')), 'An object such as {"type": "object", "required": ["amount"]}.');
   end if;
-  perform check_schema(p_definition -> 'input', 'input');
+  perform check_schema(p_definition -> 'input', p_definition -> 'input', 'input');
   if jsonb_typeof(v_tasks) is distinct from 'object' or v_tasks = '{}' then
     perform raise_error('JE008', 'a definition needs tasks', format('at tasks: received %s', coalesce(left(v_tasks::text, 200), 'nothing')), 'An object with a task for each name.');
   end if;
