@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, spawnSync } from 'node:child_process'
 import pg from 'pg'
 import {
   type Cluster,
@@ -8,6 +8,7 @@ import {
   serverEnvironment,
 } from './embedded/cluster.ts'
 import { EmbeddedServerError } from './embedded/errors.ts'
+import { guardOf } from './embedded/guard.ts'
 import { launch, PortTakenError, type ServerSettings } from './embedded/launch.ts'
 import { freePort } from './embedded/ports.ts'
 import { endPostmaster, livePostmaster, type Postmaster, whenReady } from './embedded/postmaster.ts'
@@ -43,6 +44,8 @@ export interface EmbeddedServer extends AsyncDisposable {
   readonly port: number
   /** The server's main process; another one after `restart()`. */
   readonly pid: number
+  /** False when it was stopped, or has died. */
+  readonly isAlive: boolean
   /** As `18.4`. */
   readonly version: string
   /** The directory of the data and `server.log`: `dataDir`, unless root's server cannot reach it. */
@@ -92,6 +95,10 @@ class Server implements EmbeddedServer {
     return this.#running.pid
   }
 
+  get isAlive(): boolean {
+    return this.#postmaster !== undefined && isAlive(this.#postmaster.pid)
+  }
+
   get version(): string {
     return this.#cluster.version
   }
@@ -119,7 +126,8 @@ class Server implements EmbeddedServer {
     const pid = this.#postmaster?.pid
     if (pid === undefined || this.#shared) return
     if (process.platform === 'win32') this.#control('fast')
-    else await endPostmaster(pid)
+    // It may have died, and another process may have its number.
+    else if (livePostmaster(this.#cluster.directory)?.pid === pid) await endPostmaster(pid)
     this.#ended()
   }
 
@@ -180,8 +188,9 @@ class Server implements EmbeddedServer {
   }
 
   async #launch(sameAgain?: number): Promise<Postmaster> {
-    const { port, settings = {} } = this.#options
-    const remembered = sameAgain ?? readState(this.#cluster.home).port
+    const { settings = {} } = this.#options
+    const port = this.#options.port ?? sameAgain
+    const remembered = readState(this.#cluster.home).port
     for (let attempt = 1; ; attempt++) {
       const chosen = port ?? (await freePort(attempt === 1 ? remembered : undefined))
       try {
@@ -227,21 +236,10 @@ class Server implements EmbeddedServer {
     }
   }
 
-  /**
-   * A small process that waits for the end of its input, which comes when we end in whatever way,
-   * and then asks the server to stop.
-   */
   #tie(): void {
     if (process.platform === 'win32') return
-    this.#guard = spawn('/bin/sh', ['-c', 'read -r _; kill -INT "$0"', String(this.pid)], {
-      stdio: ['pipe', 'ignore', 'ignore'],
-      detached: true,
-      cwd: '/',
-    })
-    this.#guard.on('error', () => {}) // without it the server outlives us, and is adopted later
-    this.#guard.unref()
-    const input = this.#guard.stdin as (NodeJS.WritableStream & { unref?(): void }) | null
-    input?.unref?.()
+    this.#guard?.kill('SIGKILL')
+    this.#guard = guardOf(this.pid, this.#cluster.directory)
   }
 
   #control(mode: string): void {

@@ -1,8 +1,9 @@
-import { chmodSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { isAlive } from '../../src/database/embedded/processes.ts'
 import { cli, spawnCli } from './cli.ts'
 
 /** Rows of the file, and those that contradict themselves. */
@@ -91,6 +92,29 @@ describe('fencepost dev', { timeout: 120_000 }, () => {
     dev.child.kill('SIGTERM')
     expect(await dev.ended).toMatchObject({ code: 0 })
     taken.close()
+  })
+
+  it('starts its PostgreSQL again when that dies, on the same port', async () => {
+    const dev = spawnCli(['dev', '--no-example'], env)
+    const [, url = ''] = await dev.says(/API\s+(http:\/\/127\.0\.0\.1:\d+)\/docs/)
+    const server = async () => {
+      const [row] = await sql(
+        "select current_setting('data_directory') as directory, current_setting('port') as port",
+      )
+      const [pid = ''] = readFileSync(path.join(row.directory, 'postmaster.pid'), 'utf8').split(
+        '\n',
+      )
+      return { pid: Number(pid), port: row.port }
+    }
+    const first = await server()
+    process.kill(first.pid, 'SIGKILL')
+    await dev.says(/PostgreSQL has died/)
+    const [, pid = ''] = await dev.says(/PostgreSQL runs again \(process (\d+)\)/)
+    expect(await server()).toEqual({ pid: Number(pid), port: first.port })
+    await expect.poll(async () => (await fetch(`${url}/ready`)).status).toBe(200)
+    dev.child.kill('SIGINT')
+    expect(await dev.ended).toMatchObject({ code: 0, signal: null, err: '' })
+    expect(isAlive(Number(pid))).toBe(false)
   })
 
   it('is clear about a port that is none, and about a database that is not there', async () => {

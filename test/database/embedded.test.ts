@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { guardOf } from '../../src/database/embedded/guard.ts'
 import { livePostmaster } from '../../src/database/embedded/postmaster.ts'
 import { ended, isAlive } from '../../src/database/embedded/processes.ts'
 import {
@@ -147,6 +148,23 @@ describe('a server whose owner was killed', () => {
     expect(await ask(server, 'select 1')).toBe(1)
     await server.stop()
     expect(isAlive(pid)).toBe(false)
+  })
+})
+
+describe('the guard of a server', () => {
+  it('leaves another program alone that has its number now', async () => {
+    const other = spawn('sleep', ['600'], { stdio: 'ignore' })
+    onTestFinished(() => void other.kill('SIGKILL'))
+    const cluster = mkdtempSync(path.join(dataDir, 'guarded-'))
+    for (const named of [other.pid, 2_147_483_646]) {
+      writeFileSync(path.join(cluster, 'postmaster.pid'), `${named}\n${cluster}\n`)
+      const guard = guardOf(other.pid as number, cluster)
+      const gone = once(guard, 'exit')
+      guard.stdin?.end()
+      await gone
+      expect(other.signalCode).toBeNull()
+      expect(isAlive(other.pid as number)).toBe(true)
+    }
   })
 })
 

@@ -10,6 +10,7 @@ import type { Command, Invocation } from '../command.ts'
 import { Cleanup } from '../dev/cleanup.ts'
 import { openLog } from '../dev/log-file.ts'
 import { Screen } from '../dev/screen.ts'
+import { ServerKeeper } from '../dev/server-keeper.ts'
 import { startExample } from '../dev/start-example.ts'
 import { dataDirectory, removeDevState, runningDev, writeDevState } from '../dev/state.ts'
 import { portOf } from '../port.ts'
@@ -79,10 +80,11 @@ ${style.bold('Fencepost runs.')} Ctrl-C stops it, and the next start goes on whe
   }
 }
 
-/** A server of our own, which stops with us. */
+/** A server of our own, which is started again when it dies, and stops with us. */
 async function embedded(directory: string, screen: Screen, cleanup: Cleanup): Promise<string> {
   const server = await startEmbedded({ dataDir: directory, log: (line) => screen.say(line) })
-  return cleanup.use(server).url
+  cleanup.use(new ServerKeeper(server, (line) => screen.say(line)))
+  return server.url
 }
 
 async function serve(

@@ -1,0 +1,31 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+
+/**
+ * Waits for the end of its input, then asks the server to stop: only while the cluster's file names this process, and
+ * the process is a PostgreSQL. By then its number may be somebody else's.
+ */
+const SCRIPT = `
+read -r _
+read -r pid < "$1/postmaster.pid" && [ "$pid" = "$0" ] || exit 0
+name=$(cat "/proc/$0/comm" 2>/dev/null || ps -o comm= -p "$0" 2>/dev/null)
+case "$name" in *postgres*) kill -INT "$0" ;; esac
+`
+
+/**
+ * A small process that ends a server when this process ends, in whatever way: then its input closes.
+ *
+ * @param pid the server's main process
+ * @param cluster the directory of its data
+ */
+export function guardOf(pid: number, cluster: string): ChildProcess {
+  const guard = spawn('/bin/sh', ['-c', SCRIPT, String(pid), cluster], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+    cwd: '/',
+  })
+  guard.on('error', () => {}) // without it the server outlives us, and is adopted later
+  guard.unref()
+  const input = guard.stdin as (NodeJS.WritableStream & { unref?(): void }) | null
+  input?.unref?.()
+  return guard
+}
