@@ -84,6 +84,7 @@
 -- Workflows: definitions, runs, what moves them
 --!include workflows/lock_runs.sql
 --!include workflows/park.sql
+--!include workflows/late.sql
 --!include workflows/revive.sql
 --!include workflows/expressions.sql
 --!include workflows/schema_inside.sql

@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:6647fa9f5c41d318f699750e25008862837fe9f4
+--! Hash: sha1:0ccf4664c99e1a8950a2c57d8a22d5593a8ff765
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -4234,77 +4234,12 @@ end
 $$;
 comment on function fencepost_private.unpark_jobs(bigint[]) is 'Moves parked jobs back to ready, or to delayed where their time has not come; returns how many.';
 --! EndIncluded workflows/park.sql
---! Included workflows/revive.sql
--- Jobs that come back from the dead, and what lives again with them: their tasks, the maps and the runs around those.
+--! Included workflows/late.sql
+-- What cannot live again, because its run or one around it was cancelled or has begun to undo what it did.
 
--- Jobs that came back from the dead: their tasks are queued again, their maps and runs live again. Items wait, parked,
--- for room in their map.
--- Errors: JE004 when the run, or one around it, was cancelled or has begun to undo what it did.
-create function fencepost_private.jobs_revived(p_job_ids bigint[], p_now timestamptz) returns void
-language plpgsql volatile
-set search_path = fencepost_private, pg_temp
-set enable_seqscan = off
-as $$
-declare
-  v_deltas run_delta[];
-  v_maps   bigint[];
-  v_more   record;
-begin
-  perform refuse_late_replay(p_job_ids);
-  with back as (
-    update task t set status = 'queued', error = null, finished_at = null
-    from job b
-    where b.id = any (p_job_ids) and t.task_id = b.task_id and t.status = 'failed'
-    returning t.run_id, t.kind, t.parent_task_id, t.task_no, t.released
-  ), maps as (
-    update task m
-    set items_open = m.items_open + n.n, items_failed = m.items_failed - n.n, status = 'waiting', error = null, finished_at = null
-    from (select b.parent_task_id, count(*)::int as n from back b where b.kind = 'item' group by b.parent_task_id) as n,
-         task before
-    where m.task_id = n.parent_task_id and before.task_id = m.task_id
-    returning m.task_id, m.run_id, m.released, before.status as was
-  )
-  select coalesce(array_agg(d.delta), '{}'), array(select m.task_id from maps m order by m.task_id) into v_deltas, v_maps
-  from (
-    select row(b.run_id, 0, count(*), 0, -count(*) filter (where b.kind not in ('item', 'compensation') and b.released), -count(*) filter (where b.kind not in ('item', 'compensation') and not b.released), 0,
-               0, -count(*) filter (where b.kind = 'compensation'))::run_delta as delta
-    from back b group by b.run_id
-    union all
-    select row(m.run_id, 0, 0, 1, case when m.released then -1 else 0 end, case when m.released then 0 else -1 end, 0, 0, 0)::run_delta from maps m where m.was = 'failed'
-  ) as d;
-  if cardinality(v_deltas) = 0 then
-    return;
-  end if;
-  perform revive_parents(array(select distinct d.run_id from unnest(v_deltas) as d), p_now);
-  perform advance(null, null, v_deltas, p_now);
-  perform park_items(p_job_ids, v_maps), park_paused(p_job_ids);
-  select i.ends, i.deltas into v_more from start_items(v_maps, p_now) as i;
-  perform advance(v_more.ends, null, v_more.deltas, p_now);
-end
-$$;
-comment on function fencepost_private.jobs_revived(bigint[], timestamptz) is 'Called by replay with the jobs that live again: their tasks, maps and runs live again too. Raises JE004.';
-
--- Raises JE004 when one of these jobs cannot live again: see late_replays.
-create function fencepost_private.refuse_late_replay(p_job_ids bigint[]) returns void
-language plpgsql volatile
-set search_path = fencepost_private, pg_temp
-as $$
-declare
-  v record;
-begin
-  select l.* into v from late_replays(p_job_ids) as l limit 1;
-  if found then
-    perform raise_error('JE004', format('run %s is %s: task %s cannot be replayed', v.run_id, v.state, v.task_id), format('received the job of task %s', v.task_id),
-      'Start a new run with fencepost.restart_run().');
-  end if;
-end
-$$;
-comment on function fencepost_private.refuse_late_replay(bigint[]) is 'Raises JE004 for a job whose run, or a run around it, is cancelled or being compensated.';
-
--- Those of these jobs whose run cannot live again: it, or one around it (run_id names which), was cancelled or is undoing
--- what it did. An undoing itself can be replayed also then.
-create function fencepost_private.late_replays(p_job_ids bigint[])
-returns table (job_id bigint, task_id bigint, run_id bigint, state text)
+-- Those of these tasks that cannot; run_id says which run it is that forbids it. An undoing can in a run that undoes.
+create function fencepost_private.late_tasks(p_task_ids bigint[])
+returns table (task_id bigint, run_id bigint, state text)
 language plpgsql volatile
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
@@ -4316,19 +4251,52 @@ as $$
 begin
   return query
   with recursive around as (
-    select i.id as job_id, t.task_id, t.kind = 'compensation' as is_undoing, r.run_id, r.parent_task_id, r.cancelled_at is not null as cancelled, r.compensating_at is not null as compensating
-    from unnest(p_job_ids) as i(id)
-    cross join lateral (select b.task_id from job b where b.id = i.id offset 0) as b
-    cross join lateral (select t.* from task t where t.task_id = b.task_id offset 0) as t
+    select t.task_id, t.kind = 'compensation' as is_undoing, r.run_id, r.parent_task_id, r.cancelled_at is not null as cancelled, r.compensating_at is not null as compensating
+    from unnest(p_task_ids) as i(id)
+    cross join lateral (select t.* from task t where t.task_id = i.id offset 0) as t
     cross join lateral (select r.* from run r where r.run_id = t.run_id offset 0) as r
     union
-    select a.job_id, a.task_id, a.is_undoing, r.run_id, r.parent_task_id, r.cancelled_at is not null and not a.is_undoing, r.compensating_at is not null
+    select a.task_id, a.is_undoing, r.run_id, r.parent_task_id, r.cancelled_at is not null and not a.is_undoing, r.compensating_at is not null
     from around a
     cross join lateral (select t.run_id from task t where t.task_id = a.parent_task_id offset 0) as t
     cross join lateral (select r.* from run r where r.run_id = t.run_id offset 0) as r
   )
-  select a.job_id, a.task_id, a.run_id, case when a.cancelled then 'cancelled' else 'being compensated' end
+  select a.task_id, a.run_id, case when a.cancelled then 'cancelled' else 'being compensated' end
   from around a where a.cancelled or a.compensating and not a.is_undoing;
+end
+$$;
+comment on function fencepost_private.late_tasks(bigint[]) is 'Those of these tasks that cannot live again, because their run or one around it is cancelled or being compensated.';
+
+-- Raises JE004 when one of these tasks cannot live again.
+create function fencepost_private.refuse_late(p_task_ids bigint[]) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v record;
+begin
+  select l.* into v from late_tasks(p_task_ids) as l limit 1;
+  if found then
+    perform raise_error('JE004', format('run %s is %s: task %s cannot be replayed', v.run_id, v.state, v.task_id), format('received task %s, or its job', v.task_id),
+      'Start a new run with fencepost.restart_run().');
+  end if;
+end
+$$;
+comment on function fencepost_private.refuse_late(bigint[]) is 'Raises JE004 for a task whose run, or a run around it, is cancelled or being compensated.';
+
+-- The same by jobs: those that cannot be replayed.
+create function fencepost_private.late_replays(p_job_ids bigint[])
+returns table (job_id bigint)
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+begin
+  return query
+  select distinct t.job_id
+  from late_tasks(array(select b.task_id from job b where b.id = any (p_job_ids) and b.task_id is not null)) as l
+  cross join lateral (select t.job_id from task t where t.task_id = l.task_id offset 0) as t;
 end
 $$;
 comment on function fencepost_private.late_replays(bigint[]) is 'Those of these jobs that cannot be replayed, because their run or one around it is cancelled or being compensated.';
@@ -4343,6 +4311,147 @@ as $$
   select array(select i from unnest(p_job_ids) as i except select l.job_id from late_replays(p_job_ids) as l order by 1)
 $$;
 comment on function fencepost_private.without_late_replays(bigint[]) is 'Those of these jobs that can be replayed, as far as their runs go.';
+--! EndIncluded workflows/late.sql
+--! Included workflows/revive.sql
+-- What lives again: failed tasks, the maps and the runs around them. A task whose job is dead-lettered goes on with that
+-- job; one that never had a job, or waits for something, begins anew.
+
+-- Jobs that came back from the dead: their tasks are queued again. Items wait, parked, for room in their map.
+-- Errors: JE004 when the run, or one around it, was cancelled or has begun to undo what it did.
+create function fencepost_private.jobs_revived(p_job_ids bigint[], p_now timestamptz) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v_tasks bigint[] := array(select b.task_id from job b where b.id = any (p_job_ids) and b.task_id is not null);
+  v_maps  bigint[];
+begin
+  if cardinality(v_tasks) > 0 then
+    perform refuse_late(v_tasks);
+    v_maps := tasks_revived(v_tasks, 'queued', p_now);
+    perform items_revived(p_job_ids, v_maps, p_now);
+  end if;
+end
+$$;
+comment on function fencepost_private.jobs_revived(bigint[], timestamptz) is 'Called by replay with the jobs that live again: their tasks, maps and runs live again too. Raises JE004.';
+
+-- Begins failed tasks anew: conditions, payloads and times are read again, approvals asked for again, and so are gates that
+-- had failed their task. An item goes back to its map with the payload that it had; an undoing is next again.
+create function fencepost_private.start_anew(p_task_ids bigint[], p_now timestamptz) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v_gates bigint[] := array(select failing_gate(t.task_id, t.finished_at) from task t where t.task_id = any (p_task_ids));
+  v_maps  bigint[];
+  v_jobs  bigint[];
+  v_more  record;
+begin
+  update task t
+  set job_id = null, output = null, ready_at = null, unmet = p.unmet, skipped_parents = p.skipped
+  from task old
+  join run r on r.run_id = old.run_id
+  cross join lateral (
+    select (count(*) filter (where not o.released))::int as unmet, (count(*) filter (where o.status = 'skipped'))::int as skipped
+    from workflow_edge e join task o on o.run_id = r.run_id and o.task_no = e.parent_no and o.item is null
+    where e.version_id = r.version_id and e.child_no = old.task_no and old.item is null
+  ) as p
+  where old.task_id = any (p_task_ids) and t.task_id = any (array[old.task_id]);
+  v_maps := tasks_revived(p_task_ids, 'pending', p_now);
+  perform fencepost.request_approval(a.task_id, a.reason, a.expires_at - a.requested_at) from approval a where a.approval_id = any (v_gates) order by a.task_id;
+  perform advance(null, p_task_ids, null, p_now);
+
+  select q.ends, q.deltas into v_more
+  from queue_tasks(array(
+    select row(t.task_id, t.run_id, t.task_no, 'item', r.tenant, d.type, coalesce(d.priority, r.priority, 5), d.max_attempts, d.timeout, t.input,
+               false, null, null, null, null, null, null, null, null, null)::due_task
+    from task t
+    join run r on r.run_id = t.run_id
+    join workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no
+    where t.task_id = any (p_task_ids) and t.kind = 'item'
+    order by t.task_id), p_now) as q;
+  v_jobs := array(select t.job_id from task t where t.task_id = any (p_task_ids) and t.kind = 'item' and t.status = 'queued');
+  perform advance(v_more.ends, null, v_more.deltas, p_now);
+  perform items_revived(v_jobs, v_maps, p_now);
+
+  select u.ends, u.deltas into v_more
+  from undo_runs(array(select distinct t.run_id from task t where t.task_id = any (p_task_ids) and t.kind = 'compensation'), p_now) as u;
+  perform advance(v_more.ends, null, v_more.deltas, p_now);
+end
+$$;
+comment on function fencepost_private.start_anew(bigint[], timestamptz) is 'Begins failed tasks anew; their maps and runs live again too.';
+
+-- The gate whose rejection or expiry failed a task; null when it failed otherwise.
+create function fencepost_private.failing_gate(p_task_id bigint, p_failed_at timestamptz)
+returns bigint
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+  select a.approval_id from approval a
+  where a.task_id = p_task_id and a.is_gate and a.status in ('rejected', 'expired') and a.decided_at = p_failed_at
+$$;
+comment on function fencepost_private.failing_gate(bigint, timestamptz) is 'The gate that failed a task, if one did.';
+
+-- Tasks that failed are queued or pending again; their maps, runs and the runs around those live again. Returns the maps.
+create function fencepost_private.tasks_revived(p_task_ids bigint[], p_as fencepost_private.task_status, p_now timestamptz)
+returns bigint[]
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v_deltas run_delta[];
+  v_maps   bigint[];
+begin
+  with back as (
+    update task t set status = p_as, error = null, finished_at = null
+    where t.task_id = any (p_task_ids) and (t.status = 'failed' or t.kind = 'compensation' and t.status = 'cancelled')
+    returning t.run_id, t.kind, t.parent_task_id, t.released, t.kind not in ('item', 'compensation') as counts
+  ), maps as (
+    update task m
+    set items_open = m.items_open + n.n, items_failed = m.items_failed - n.n, status = 'waiting', error = null, finished_at = null
+    from (select b.parent_task_id, count(*)::int as n from back b where b.kind = 'item' group by b.parent_task_id) as n,
+         task before
+    where m.task_id = n.parent_task_id and before.task_id = m.task_id
+    returning m.task_id, m.run_id, m.released, before.status as was
+  )
+  select coalesce(array_agg(d.delta), '{}'), array(select m.task_id from maps m order by m.task_id) into v_deltas, v_maps
+  from (
+    select row(b.run_id, count(*) filter (where b.counts and p_as = 'pending'), count(*) filter (where p_as = 'queued'), 0,
+               -count(*) filter (where b.counts and b.released), -count(*) filter (where b.counts and not b.released), 0,
+               0, -count(*) filter (where b.kind = 'compensation'))::run_delta as delta
+    from back b group by b.run_id
+    union all
+    select row(m.run_id, 0, 0, 1, case when m.released then -1 else 0 end, case when m.released then 0 else -1 end, 0, 0, 0)::run_delta from maps m where m.was = 'failed'
+  ) as d;
+  if cardinality(v_deltas) > 0 then
+    perform revive_parents(array(select distinct d.run_id from unnest(v_deltas) as d), p_now);
+    perform advance(null, null, v_deltas, p_now);
+  end if;
+  return v_maps;
+end
+$$;
+comment on function fencepost_private.tasks_revived(bigint[], fencepost_private.task_status, timestamptz) is 'Brings failed tasks, and the runs around them, back to life; returns the maps of items among them.';
+
+-- Of these jobs, which are ready, items wait for room in their map, and all of them while their run is paused.
+create function fencepost_private.items_revived(p_job_ids bigint[], p_map_ids bigint[], p_now timestamptz) returns void
+language plpgsql volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_more record;
+begin
+  perform park_items(p_job_ids, p_map_ids), park_paused(p_job_ids);
+  select i.ends, i.deltas into v_more from start_items(p_map_ids, p_now) as i;
+  perform advance(v_more.ends, null, v_more.deltas, p_now);
+end
+$$;
+comment on function fencepost_private.items_revived(bigint[], bigint[], timestamptz) is 'Parks jobs that live again where their map is full or their run paused.';
 
 -- A child run that lives again brings its parent task back from failed to waiting, and so on outwards.
 create function fencepost_private.revive_parents(p_run_ids bigint[], p_now timestamptz) returns void
@@ -7128,9 +7237,10 @@ $$;
 comment on function fencepost_private.stop_runs(bigint[], text, timestamptz) is 'Cancels whatever is alive in these runs.';
 --! EndIncluded workflows/cancel_run.sql
 --! Included workflows/replay_task.sql
--- Tries a failed task again: its dead letter is replayed, and its run goes on when it completes. A task whose child run
--- failed replays what failed in there; a map replays its failed items.
--- Locks: the root run. Errors: JE002; JE004 when it has not failed, or the run was cancelled or compensated.
+-- Tries a failed task again, and its run goes on when it ends well: its dead letter is replayed; a task that failed without
+-- one begins anew (an approval is asked for again, a wait waits again, a payload is built again). A task whose child run
+-- failed tries again what failed in there; a map does its failed items.
+-- Locks: the root run. Errors: JE002; JE004 when it has not failed, was given up, or the run was cancelled or compensated.
 create function fencepost.replay_task(task_id bigint)
 returns void
 language plpgsql
@@ -7148,43 +7258,106 @@ begin
   if not found then
     perform raise_task_not_found(replay_task.task_id);
   end if;
-  if replay_tasks(array[v_task.task_id]) = 0 then
-    perform raise_error('JE004', format('task %s is %s and has nothing to replay', v_task.task_id, v_task.status), format('received task_id = %s', v_task.task_id),
-      'Only a failed task whose job is dead-lettered can be replayed; an approval, timer or signal cannot: restart the run from it.');
+  if retry_tasks(array[v_task.task_id], fencepost_private.now()) = 0 then
+    if v_task.status = 'failed' then
+      perform refuse_late(array[v_task.task_id]);
+    end if;
+    perform raise_error('JE004', format('task %s is %s and has nothing to try again', v_task.task_id, v_task.status), format('received task_id = %s', v_task.task_id),
+      case when v_task.status = 'failed' then 'Its dead letter was discarded, or what failed in its child run cannot be tried again: restart the run from it with fencepost.restart_run().'
+           else 'Only a failed task can be tried again.' end);
   end if;
 end
 $$;
-comment on function fencepost.replay_task(bigint) is 'Tries a failed task again; its run goes on when it completes. Raises JE002, JE004.';
+comment on function fencepost.replay_task(bigint) is 'Tries a failed task again; its run goes on when it ends well. Raises JE002, JE004.';
 
--- Replays the dead letters of these tasks, of the items of maps among them, and of what failed in their child runs.
-create function fencepost_private.replay_tasks(p_task_ids bigint[])
+-- Tries again what failed behind these tasks. Returns how many tasks that are.
+create function fencepost_private.retry_tasks(p_task_ids bigint[], p_now timestamptz)
 returns int
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_jobs bigint[];
+  v_anew bigint[];
+begin
+  select coalesce(array_agg(f.job_id order by f.job_id) filter (where f.job_id is not null), '{}'), coalesce(array_agg(f.task_id order by f.task_id) filter (where f.job_id is null), '{}')
+    into v_jobs, v_anew
+  from retryable(p_task_ids) as f;
+  if cardinality(v_jobs) > 0 then
+    perform replay_jobs(v_jobs);
+  end if;
+  if cardinality(v_anew) > 0 then
+    perform start_anew(v_anew, p_now);
+  end if;
+  return cardinality(v_jobs) + cardinality(v_anew);
+end
+$$;
+comment on function fencepost_private.retry_tasks(bigint[], timestamptz) is 'Tries again what failed behind these tasks; returns how many tasks that are.';
+
+-- What failed behind these tasks and can be tried again: they themselves, items of maps, tasks of child runs. With the dead
+-- letter of each, or null where it begins anew. Not what was given up, nor decisions and waits inside of child runs that
+-- these went on without.
+create function fencepost_private.retryable(p_task_ids bigint[])
+returns table (task_id bigint, job_id bigint)
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 as $$
+#variable_conflict use_column
+declare
+  v_failed bigint[];
 begin
-  return replay_jobs(array(
+  v_failed := array(
     with recursive failed as (
-      select t.task_id, t.job_id, t.child_run_id from task t where t.task_id = any (p_task_ids) and t.status = 'failed'
+      select t.task_id from task t where t.task_id = any (p_task_ids) and (t.status = 'failed' or t.kind = 'compensation' and t.status = 'cancelled')
       union
-      select i.task_id, i.job_id, i.child_run_id
+      select i.task_id
       from failed f
+      cross join lateral (select t.child_run_id from task t where t.task_id = f.task_id offset 0) as t
       cross join lateral (
-        select t.task_id, t.job_id, t.child_run_id from task t where t.parent_task_id = f.task_id and t.kind = 'item' and t.status = 'failed'
+        select i.task_id from task i where i.parent_task_id = f.task_id and i.kind = 'item' and i.status = 'failed'
         union all
-        select t.task_id, t.job_id, t.child_run_id from task t where t.run_id = f.child_run_id and t.status = 'failed'
+        select i.task_id from failed_tasks(t.child_run_id) as i
       ) as i
     )
-    select f.job_id from failed f join dead_letter z on z.id = f.job_id order by f.job_id));
+    select f.task_id from failed f);
+  return query
+  select f.task_id, z.id
+  from unnest(v_failed) as i(id)
+  cross join lateral (select t.* from task t where t.task_id = i.id offset 0) as f
+  left join lateral (select z.id from dead_letter z where z.id = f.job_id offset 0) as z on true
+  where (z.id is not null
+         or case f.kind when 'map' then f.items is null
+                        when 'workflow' then f.child_run_id is null
+                        when 'job' then f.job_id is null or failing_gate(f.task_id, f.finished_at) is not null
+                        when 'compensation' then f.job_id is null or f.status = 'cancelled'
+                        when 'item' then f.job_id is null
+                        else true end)
+    and f.task_id not in (select l.task_id from late_tasks(v_failed) as l);
 end
 $$;
-comment on function fencepost_private.replay_tasks(bigint[]) is 'Replays the dead letters behind these failed tasks; returns how many.';
+comment on function fencepost_private.retryable(bigint[]) is 'What failed behind these tasks and can be tried again, with its dead letter if it has one.';
+
+-- The failed tasks of a run that a retry of the run means: not decisions and waits that the run went on without.
+create function fencepost_private.failed_tasks(p_run_id bigint)
+returns table (task_id bigint)
+language sql
+stable
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+  select t.task_id from task t
+  where t.run_id = p_run_id
+    and (t.status = 'failed' and not (t.released and t.kind in ('approval', 'signal')) or t.kind = 'compensation' and t.status = 'cancelled')
+$$;
+comment on function fencepost_private.failed_tasks(bigint) is 'The failed tasks of a run that a retry of it means.';
 --! EndIncluded workflows/replay_task.sql
 --! Included workflows/retry_run.sql
--- Tries every failed task of a run again. Returns how many dead letters were replayed.
--- Locks: the root run. Errors: JE002; JE004 when nothing in it can be replayed.
+-- Tries every failed task of a run again, like replay_task; of a run that undoes what it did, the undoings that failed.
+-- Returns how many tasks are tried again.
+-- Locks: the root run. Errors: JE002; JE004 when nothing in it can be tried again.
 create function fencepost.retry_run(run_id bigint)
 returns int
 language plpgsql
@@ -7196,17 +7369,16 @@ as $$
 #variable_conflict use_column
 declare
   v_run   run := lock_run(retry_run.run_id);
-  v_count int;
+  v_count int := retry_tasks(array(select f.task_id from failed_tasks(v_run.run_id) as f), fencepost_private.now());
 begin
-  v_count := replay_tasks(array(select t.task_id from task t where t.run_id = v_run.run_id and t.status = 'failed'));
   if v_count = 0 then
-    perform raise_error('JE004', format('run %s is %s and has no dead letter to replay', v_run.run_id, v_run.status), format('received run_id = %s', v_run.run_id),
+    perform raise_error('JE004', format('run %s is %s and has nothing to try again', v_run.run_id, v_run.status), format('received run_id = %s', v_run.run_id),
       'Use restart_run() to begin anew from a task.');
   end if;
   return v_count;
 end
 $$;
-comment on function fencepost.retry_run(bigint) is 'Replays every dead letter of a run and returns how many. Raises JE002, JE004.';
+comment on function fencepost.retry_run(bigint) is 'Tries every failed task of a run again and returns how many. Raises JE002, JE004.';
 --! EndIncluded workflows/retry_run.sql
 --! Included workflows/restart_run.sql
 -- Begins a new run of the same version that takes over from an old one, which has ended, what had ended well there:
@@ -7682,7 +7854,8 @@ $$;
 comment on function fencepost_private.retire_families(bigint[], timestamptz) is 'Removes those of these families of runs that have ended for good, with all that is theirs; returns how many runs.';
 --! EndIncluded workflows/retire_runs.sql
 --! Included workflows/explain_task.sql
--- Why a task is not running now, and what would let it go on. A row for each reason.
+-- Why a task is not running now, and what would let it go on. A row for each reason; of a task that is being undone, a row
+-- more for its undoing.
 -- Errors: JE002.
 create function fencepost.explain_task(run_id bigint, task text)
 returns table (reason text, detail text, release text)
@@ -7708,7 +7881,8 @@ begin
 
   if v.status in ('completed', 'skipped', 'cancelled', 'failed') then
     return query select 'it is ' || v.status, coalesce(v.error, 'since ' || v.finished_at),
-      case v.status when 'failed' then format('select fencepost.replay_task(%s)', v.task_id) else null end;
+      case v.status when 'failed' then remedy_of(v.task_id) end;
+    return query select u.reason, u.detail, u.release from explain_undoing(v.task_id) as u;
     return;
   end if;
   if v.paused_at is not null then
@@ -7721,7 +7895,7 @@ begin
   if v.status = 'pending' then
     return query
     select 'it waits for ' || pd.name, 'which is ' || p.status || coalesce(': ' || p.error, ''),
-           case p.status when 'failed' then format('select fencepost.replay_task(%s)', p.task_id) else format('select * from fencepost.explain_task(%s, %L)', v.run_id, pd.name) end
+           coalesce(case p.status when 'failed' then remedy_of(p.task_id) end, format('select * from fencepost.explain_task(%s, %L)', v.run_id, pd.name))
     from workflow_edge e
     join workflow_task pd on pd.version_id = e.version_id and pd.task_no = e.parent_no
     join task p on p.run_id = v.run_id and p.task_no = e.parent_no and p.item is null
@@ -7745,6 +7919,77 @@ begin
 end
 $$;
 comment on function fencepost.explain_task(bigint, text) is 'Why a task is not running now, and what would let it go on. Raises JE002.';
+
+-- The call that tries a failed task again: of itself, or of the outermost run from there when it cannot be by itself; null
+-- as long as neither is possible.
+create function fencepost_private.remedy_of(p_task_id bigint)
+returns text
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v record;
+begin
+  if exists (select from retryable(array[p_task_id])) then
+    return format('select fencepost.replay_task(%s)', p_task_id);
+  end if;
+  select o.run_id, coalesce(o.task, d.name) as task into v
+  from task t
+  join run r on r.run_id = t.run_id
+  join workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no
+  cross join lateral outer_task(t.run_id) as o
+  join run root on root.run_id = o.run_id
+  where t.task_id = p_task_id and root.finished_at is not null;
+  return case when found then format('select fencepost.restart_run(%s, %L)', v.run_id, v.task) end;
+end
+$$;
+comment on function fencepost_private.remedy_of(bigint) is 'The call that tries a failed task again, or null.';
+
+-- How it stands with the undoing of a task, if it is being undone or was.
+create function fencepost_private.explain_undoing(p_task_id bigint)
+returns table (reason text, detail text, release text)
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  v record;
+begin
+  select u.task_id, u.status, u.error, u.finished_at, u.job_id, d.compensate, r.run_id, r.paused_at, r.reason as run_reason into v
+  from task u
+  join run r on r.run_id = u.run_id
+  join workflow_task d on d.version_id = r.version_id and d.task_no = u.task_no
+  where u.parent_task_id = p_task_id and u.kind = 'compensation';
+  if not found then
+    return;
+  elsif v.status = 'completed' then
+    return query select 'it was undone', format('by %s, since %s', v.compensate, v.finished_at), null::text;
+  elsif v.status in ('failed', 'cancelled') then
+    return query select format('its undoing by %s is %s', v.compensate, v.status), coalesce(v.error, 'since ' || v.finished_at),
+      case when exists (select from retryable(array[v.task_id])) then format('select fencepost.replay_task(%s)', v.task_id) end;
+  elsif v.paused_at is not null then
+    return query select 'its run is paused'::text, 'since ' || v.paused_at || coalesce(': ' || v.run_reason, ''), format('select fencepost.resume_run(%s)', v.run_id);
+  elsif v.status = 'queued' then
+    return query select format('its undoing by %s: %s', v.compensate, j.reason), j.detail, j.release from fencepost.explain_job(v.job_id) as j;
+  else
+    return query
+    select format('its undoing by %s waits', v.compensate), coalesce('for that of ' || o.name || ', which is ' || o.status || coalesce(': ' || o.error, ''), 'for runs inside of its run to end'),
+           coalesce('select * from fencepost.explain_task(' || v.run_id || ', ' || quote_literal(o.name) || ')', format('select * from fencepost.runs where root_run_id = (select root_run_id from fencepost.runs where id = %s)', v.run_id))
+    from (select) as nothing
+    left join lateral (
+      select d.name, u.status, u.error
+      from task u join run r on r.run_id = u.run_id join workflow_task d on d.version_id = r.version_id and d.task_no = u.task_no
+      where u.run_id = v.run_id and u.kind = 'compensation' and u.status in ('queued', 'failed', 'cancelled')
+      order by u.task_no desc limit 1
+    ) as o on true;
+  end if;
+end
+$$;
+comment on function fencepost_private.explain_undoing(bigint) is 'How it stands with the undoing of a task, and what would let it go on.';
 --! EndIncluded workflows/explain_task.sql
 --! Included workflows/workflow_diff.sql
 -- What differs between two versions of a workflow: a row for each task and key. Errors: JE002.
@@ -12444,7 +12689,7 @@ security definer
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_ids   bigint[] := '{}';
+  v_ids   bigint[] := '{}'::bigint[];
   v_batch bigint[];
 begin
   loop

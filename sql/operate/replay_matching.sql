@@ -15,7 +15,7 @@ security definer
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_ids   bigint[] := '{}';
+  v_ids   bigint[] := '{}'::bigint[];
   v_batch bigint[];
 begin
   loop

@@ -1,4 +1,5 @@
--- Why a task is not running now, and what would let it go on. A row for each reason.
+-- Why a task is not running now, and what would let it go on. A row for each reason; of a task that is being undone, a row
+-- more for its undoing.
 -- Errors: JE002.
 create function fencepost.explain_task(run_id bigint, task text)
 returns table (reason text, detail text, release text)
@@ -24,7 +25,8 @@ begin
 
   if v.status in ('completed', 'skipped', 'cancelled', 'failed') then
     return query select 'it is ' || v.status, coalesce(v.error, 'since ' || v.finished_at),
-      case v.status when 'failed' then format('select fencepost.replay_task(%s)', v.task_id) else null end;
+      case v.status when 'failed' then remedy_of(v.task_id) end;
+    return query select u.reason, u.detail, u.release from explain_undoing(v.task_id) as u;
     return;
   end if;
   if v.paused_at is not null then
@@ -37,7 +39,7 @@ begin
   if v.status = 'pending' then
     return query
     select 'it waits for ' || pd.name, 'which is ' || p.status || coalesce(': ' || p.error, ''),
-           case p.status when 'failed' then format('select fencepost.replay_task(%s)', p.task_id) else format('select * from fencepost.explain_task(%s, %L)', v.run_id, pd.name) end
+           coalesce(case p.status when 'failed' then remedy_of(p.task_id) end, format('select * from fencepost.explain_task(%s, %L)', v.run_id, pd.name))
     from workflow_edge e
     join workflow_task pd on pd.version_id = e.version_id and pd.task_no = e.parent_no
     join task p on p.run_id = v.run_id and p.task_no = e.parent_no and p.item is null
@@ -61,3 +63,74 @@ begin
 end
 $$;
 comment on function fencepost.explain_task(bigint, text) is 'Why a task is not running now, and what would let it go on. Raises JE002.';
+
+-- The call that tries a failed task again: of itself, or of the outermost run from there when it cannot be by itself; null
+-- as long as neither is possible.
+create function fencepost_private.remedy_of(p_task_id bigint)
+returns text
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+declare
+  v record;
+begin
+  if exists (select from retryable(array[p_task_id])) then
+    return format('select fencepost.replay_task(%s)', p_task_id);
+  end if;
+  select o.run_id, coalesce(o.task, d.name) as task into v
+  from task t
+  join run r on r.run_id = t.run_id
+  join workflow_task d on d.version_id = r.version_id and d.task_no = t.task_no
+  cross join lateral outer_task(t.run_id) as o
+  join run root on root.run_id = o.run_id
+  where t.task_id = p_task_id and root.finished_at is not null;
+  return case when found then format('select fencepost.restart_run(%s, %L)', v.run_id, v.task) end;
+end
+$$;
+comment on function fencepost_private.remedy_of(bigint) is 'The call that tries a failed task again, or null.';
+
+-- How it stands with the undoing of a task, if it is being undone or was.
+create function fencepost_private.explain_undoing(p_task_id bigint)
+returns table (reason text, detail text, release text)
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  v record;
+begin
+  select u.task_id, u.status, u.error, u.finished_at, u.job_id, d.compensate, r.run_id, r.paused_at, r.reason as run_reason into v
+  from task u
+  join run r on r.run_id = u.run_id
+  join workflow_task d on d.version_id = r.version_id and d.task_no = u.task_no
+  where u.parent_task_id = p_task_id and u.kind = 'compensation';
+  if not found then
+    return;
+  elsif v.status = 'completed' then
+    return query select 'it was undone', format('by %s, since %s', v.compensate, v.finished_at), null::text;
+  elsif v.status in ('failed', 'cancelled') then
+    return query select format('its undoing by %s is %s', v.compensate, v.status), coalesce(v.error, 'since ' || v.finished_at),
+      case when exists (select from retryable(array[v.task_id])) then format('select fencepost.replay_task(%s)', v.task_id) end;
+  elsif v.paused_at is not null then
+    return query select 'its run is paused'::text, 'since ' || v.paused_at || coalesce(': ' || v.run_reason, ''), format('select fencepost.resume_run(%s)', v.run_id);
+  elsif v.status = 'queued' then
+    return query select format('its undoing by %s: %s', v.compensate, j.reason), j.detail, j.release from fencepost.explain_job(v.job_id) as j;
+  else
+    return query
+    select format('its undoing by %s waits', v.compensate), coalesce('for that of ' || o.name || ', which is ' || o.status || coalesce(': ' || o.error, ''), 'for runs inside of its run to end'),
+           coalesce('select * from fencepost.explain_task(' || v.run_id || ', ' || quote_literal(o.name) || ')', format('select * from fencepost.runs where root_run_id = (select root_run_id from fencepost.runs where id = %s)', v.run_id))
+    from (select) as nothing
+    left join lateral (
+      select d.name, u.status, u.error
+      from task u join run r on r.run_id = u.run_id join workflow_task d on d.version_id = r.version_id and d.task_no = u.task_no
+      where u.run_id = v.run_id and u.kind = 'compensation' and u.status in ('queued', 'failed', 'cancelled')
+      order by u.task_no desc limit 1
+    ) as o on true;
+  end if;
+end
+$$;
+comment on function fencepost_private.explain_undoing(bigint) is 'How it stands with the undoing of a task, and what would let it go on.';

@@ -121,9 +121,9 @@ export class Run<Workflow extends AnyWorkflow = WorkflowDefinition> {
   }
 
   /**
-   * Tries its failed tasks again. How many dead letters were replayed.
+   * Tries its failed tasks again: dead letters are replayed, other tasks begin anew. How many tasks that are.
    *
-   * @throws FencepostError JE002; JE004 when there is nothing to replay
+   * @throws FencepostError JE002; JE004 when there is nothing to try again
    */
   async retry(options: TransactionOption = {}): Promise<number> {
     return engine.retryRun(on(this.#db, options), this.id)

@@ -222,9 +222,9 @@ const cancelJob = onTask('cancel the job', hasJob, async ({ run, task, job, db, 
 const replay = onTask(
   'replay',
   (_, task) => task.status !== 'pending',
-  ({ run, task, id, db }) =>
+  ({ run, task, id, db, now }) =>
     either(run.canReplay(task), one(db, 'select fencepost.replay_task($1)', [id]), () =>
-      run.replay(task),
+      run.replay(task, now),
     ),
 )
 const gate = onTask(

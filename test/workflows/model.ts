@@ -35,6 +35,8 @@ export interface TaskState {
   /** It was asked to stop. */
   isUnwanted: boolean
   hasDeadLetter: boolean
+  /** A gate has failed it. */
+  wasRefused: boolean
   hasGate: boolean
   dueAt: number | undefined
   token: number
@@ -59,6 +61,7 @@ export class RunModel {
       isLate: false,
       isUnwanted: false,
       hasDeadLetter: false,
+      wasRefused: false,
       hasGate: false,
       dueAt: undefined,
       token: 0,
@@ -89,7 +92,7 @@ export class RunModel {
   }
 
   canReplay(task: TaskState): boolean {
-    return task.hasDeadLetter && !this.isCancelled
+    return task.status === 'failed' && !this.isCancelled
   }
 
   canSignal(): boolean {
@@ -133,10 +136,15 @@ export class RunModel {
     }
   }
 
-  replay(task: TaskState): void {
-    task.status = 'queued'
+  /** A dead letter goes on with its job; anything else begins anew, behind the gate that had failed it. */
+  replay(task: TaskState, now: number): void {
+    task.status = task.hasDeadLetter ? 'queued' : 'pending'
+    task.hasGate = task.wasRefused
     task.hasDeadLetter = false
+    task.wasRefused = false
     task.attempts = 0
+    task.isLate = false
+    this.#goOn(now)
   }
 
   /** Cancels the job of one task. */
@@ -153,7 +161,10 @@ export class RunModel {
     if (task.hasGate) {
       task.hasGate = false
       if (isGood) this.#goOn(now)
-      else this.#end(task, 'failed', now)
+      else {
+        task.wasRefused = true
+        this.#end(task, 'failed', now)
+      }
       return
     }
     const rejected = { fail: 'failed', skip: 'skipped', continue: 'completed' } as const

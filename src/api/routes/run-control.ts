@@ -83,10 +83,10 @@ const retry = endpoint({
   bodyRequired: false,
   answers: {
     202: {
-      description: 'They are queued again.',
+      description: 'They are tried again.',
       schema: z.object({
         id: z.int(),
-        replayed: z.int().openapi({ description: 'How many dead letters were replayed.' }),
+        replayed: z.int().openapi({ description: 'How many tasks are tried again.' }),
       }),
     },
   },

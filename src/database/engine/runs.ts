@@ -139,7 +139,7 @@ export function cancelRun(
 }
 
 /**
- * Tries every failed task of a run again. Returns how many dead letters were replayed.
+ * Tries every failed task of a run again. Returns how many tasks that are.
  *
  * @throws FencepostError JE002; JE004 when nothing in it can be replayed
  */
