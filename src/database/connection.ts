@@ -39,6 +39,7 @@ export class Connection {
   readonly #socket: net.Socket
   readonly #settings: ConnectionSettings
   readonly #host: Host
+  #isReadCommitted = true
   #lost: Error | undefined
   #fail: ((error: Error) => void) | undefined
   #backend: Backend | undefined
@@ -135,6 +136,11 @@ export class Connection {
     return this.#lost === undefined
   }
 
+  /** False when a statement outside of transactions would run in another isolation level than all of ours are made for. */
+  get isReadCommitted(): boolean {
+    return this.#isReadCommitted
+  }
+
   /**
    * Runs one statement, or several without parameters. When the deadline passes, the connection is
    * given up and the server is asked to stop the statement.
@@ -199,14 +205,16 @@ export class Connection {
 
   /** The first statement: it proves that the session works, and finds out what kind of server this is. */
   async #begin(wanted: SessionTarget): Promise<void> {
-    const { rows } = await this.run<{ standby: boolean; read_only: boolean }>(
+    const { rows } = await this.run<{ standby: boolean; read_only: boolean; isolation: string }>(
       `select pg_catalog.pg_is_in_recovery() as standby,
-              pg_catalog.current_setting('transaction_read_only') = 'on' as read_only`,
+              pg_catalog.current_setting('transaction_read_only') = 'on' as read_only,
+              pg_catalog.current_setting('transaction_isolation') as isolation`,
       [],
       undefined,
       'not_sent',
     )
-    const { standby = false, read_only = false } = rows[0] ?? {}
+    const { standby = false, read_only = false, isolation } = rows[0] ?? {}
+    this.#isReadCommitted = isolation === 'read committed'
     const fits = {
       any: true,
       primary: !standby,

@@ -4,7 +4,7 @@ import type { Notice } from './connection.ts'
 import { DEFAULT_TIMEOUT, Deadline } from './deadline.ts'
 import { encodeAll } from './encode.ts'
 import { Pool } from './pool.ts'
-import { Transaction } from './transaction.ts'
+import { runAlone, Transaction } from './transaction.ts'
 
 export type { Notice } from './connection.ts'
 export {
@@ -28,7 +28,8 @@ export interface QueryOptions {
 /** Something that runs SQL. */
 export interface Queryable {
   /**
-   * Runs one statement (or several, without parameters) and gives the rows of the last one.
+   * Runs one statement (or several, without parameters) and gives the rows of the last one. It is read committed,
+   * whatever is the default of the role or the database.
    *
    * Parameters are strings, numbers, bigints, booleans, dates, bytes, null, arrays of those, and `json(value)`;
    * the server infers their types. Of the results int2, int4, int8, oid and floats are numbers (an int8 beyond
@@ -116,7 +117,7 @@ class PooledDatabase implements Database {
     using deadline = new Deadline(timeout, signal)
     const connection = await this.#pool.acquire(deadline)
     try {
-      const { rows, open } = await connection.run<Row>(text, values, deadline)
+      const { rows, open } = await runAlone<Row>(connection, text, values, deadline)
       if (open) {
         const error = leftOpen()
         connection.destroy(error)

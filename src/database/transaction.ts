@@ -1,8 +1,46 @@
+import type { Answer } from './answer.ts'
 import type { Connection } from './connection.ts'
 import type { Queryable, QueryOptions } from './database.ts'
 import { DEFAULT_TIMEOUT, Deadline } from './deadline.ts'
 import { encodeAll } from './encode.ts'
 import { ConnectionLostError, DatabaseError, type Outcome } from './errors.ts'
+
+const BEGIN = 'begin isolation level read committed'
+
+/**
+ * Runs statements outside of transactions, in read committed also where the role or the database is set to another
+ * level: then in a transaction of their own. The session could be set otherwise once, but a pooler lends another one
+ * for each transaction.
+ */
+export async function runAlone<Row>(
+  connection: Connection,
+  text: string,
+  values: readonly (string | null)[],
+  deadline: Deadline,
+): Promise<Answer<Row>> {
+  if (connection.isReadCommitted) return connection.run<Row>(text, values, deadline)
+  await connection.run(BEGIN, [], deadline, 'not_sent')
+  let answer: Answer<Row>
+  try {
+    answer = await connection.run<Row>(text, values, deadline, 'not_sent')
+  } catch (error) {
+    await rollBack(connection)
+    throw error
+  }
+  await connection.run('commit', [], deadline)
+  return answer
+}
+
+/** Ends the transaction; where that fails the session, and with it the transaction. */
+async function rollBack(connection: Connection): Promise<void> {
+  if (!connection.usable) return
+  using deadline = new Deadline(DEFAULT_TIMEOUT)
+  try {
+    await connection.run('rollback', [], deadline, 'not_sent')
+  } catch (error) {
+    connection.destroy(error as Error)
+  }
+}
 
 /** The statements of one transaction, one after the other on a connection of its own. */
 export class Transaction implements Queryable {
@@ -18,7 +56,7 @@ export class Transaction implements Queryable {
   /** Begins, runs, commits; rolls back when `run` rejects. */
   static async run<T>(connection: Connection, run: (tx: Queryable) => Promise<T>): Promise<T> {
     const tx = new Transaction(connection)
-    await tx.#send('begin isolation level read committed', [], {})
+    await tx.#send(BEGIN, [], {})
     let result: T
     try {
       result = await run(tx)
@@ -71,12 +109,6 @@ export class Transaction implements Queryable {
   async #rollback(): Promise<void> {
     this.#over = true
     await this.#tail
-    if (!this.#connection.usable) return
-    try {
-      await this.#send('rollback', [], {})
-    } catch (error) {
-      // The session ends, and with it the transaction.
-      this.#connection.destroy(error as Error)
-    }
+    await rollBack(this.#connection)
   }
 }
