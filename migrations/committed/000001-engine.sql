@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:0ccf4664c99e1a8950a2c57d8a22d5593a8ff765
+--! Hash: sha1:92a23f04d458a0fe157173ba2eee2d188bab4128
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -6417,6 +6417,7 @@ create function fencepost_private.run_output(p_run_id bigint)
 returns jsonb
 language sql
 stable
+security definer
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 as $$
@@ -8710,10 +8711,8 @@ create function fencepost_private.position_text(p_position fencepost_private.log
 returns text
 language sql
 immutable
-set search_path = fencepost_private, pg_temp
-as $$
-  select case when (p_position).tx is null then (p_position).px || '.' || -(p_position).pflight else place_text(p_position) || (p_position).last_id end
-$$;
+return case when (p_position).tx is null then (p_position).px || '.' || -(p_position).pflight
+            else fencepost_private.place_text(p_position) || (p_position).last_id end;
 comment on function fencepost_private.position_text(fencepost_private.log_position) is 'A position as readers see it.';
 
 -- Errors: JE003.
@@ -9198,6 +9197,7 @@ create function fencepost_private.unread_since(p_position fencepost_private.log_
 returns timestamptz
 language sql
 stable
+security definer
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -9224,6 +9224,7 @@ create function fencepost_private.unread_count(p_position fencepost_private.log_
 returns bigint
 language sql
 stable
+security definer
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -9385,6 +9386,7 @@ create function fencepost_private.newest_state(p_consumer_id int)
 returns fencepost_private.consumer_state
 language sql
 volatile
+security definer
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 as $$
@@ -10094,6 +10096,7 @@ end
 $$;
 comment on function fencepost.create_webhook(text, text, jsonb, text, text, interval)
   is 'Makes an endpoint that gets events by HTTP, and returns the secret of its signatures, this once. Raises JE003, JE004.';
+revoke execute on function fencepost.create_webhook(text, text, jsonb, text, text, interval) from public;
 --! EndIncluded outbox/webhooks/create_webhook.sql
 --! Included outbox/webhooks/configure_webhook.sql
 -- Changes a webhook; null leaves a setting as it is.
@@ -10148,6 +10151,7 @@ end
 $$;
 comment on function fencepost.configure_webhook(text, text, jsonb, boolean, text, int, interval, int, interval, interval)
   is 'Changes the URL, filter or settings of a webhook, pauses it or lets it go on; null leaves a setting as it is. Raises JE002, JE003.';
+revoke execute on function fencepost.configure_webhook(text, text, jsonb, boolean, text, int, interval, int, interval, interval) from public;
 --! EndIncluded outbox/webhooks/configure_webhook.sql
 --! Included outbox/webhooks/rotate_webhook_secret.sql
 -- Gives a webhook a new secret and returns it: it is shown this once. Messages carry signatures by the new and by all
@@ -10181,6 +10185,7 @@ end
 $$;
 comment on function fencepost.rotate_webhook_secret(text, interval, text)
   is 'Gives a webhook a new secret and returns it, this once; old ones sign too until keep_old has passed. Raises JE002, JE003, JE004.';
+revoke execute on function fencepost.rotate_webhook_secret(text, interval, text) from public;
 --! EndIncluded outbox/webhooks/rotate_webhook_secret.sql
 --! Included outbox/webhooks/drop_webhook.sql
 -- Removes a webhook with its secrets and its consumer, and cancels the deliveries that wait; those on their way are told
@@ -10961,6 +10966,7 @@ create function fencepost_private.pending(p_type_id int)
 returns bigint
 language plpgsql
 stable
+security definer
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -13303,6 +13309,7 @@ begin
 end
 $$;
 comment on function fencepost.after_restore() is 'Mends transaction numbers after a logical restore; nothing to do otherwise. Stop workers, relays and consumers first. Raises JE003.';
+revoke execute on function fencepost.after_restore() from public;
 
 -- Before events get the numbers of this server: consumers are put before the oldest event that they have not read,
 -- in one batch that reaches to all that was restored. Returns how many.

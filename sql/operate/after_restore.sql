@@ -94,6 +94,7 @@ begin
 end
 $$;
 comment on function fencepost.after_restore() is 'Mends transaction numbers after a logical restore; nothing to do otherwise. Stop workers, relays and consumers first. Raises JE003.';
+revoke execute on function fencepost.after_restore() from public;
 
 -- Before events get the numbers of this server: consumers are put before the oldest event that they have not read,
 -- in one batch that reaches to all that was restored. Returns how many.

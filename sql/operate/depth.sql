@@ -72,6 +72,7 @@ create function fencepost_private.pending(p_type_id int)
 returns bigint
 language plpgsql
 stable
+security definer
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off

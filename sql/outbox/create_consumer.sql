@@ -139,6 +139,7 @@ create function fencepost_private.newest_state(p_consumer_id int)
 returns fencepost_private.consumer_state
 language sql
 volatile
+security definer
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 as $$

@@ -31,6 +31,7 @@ create function fencepost_private.unread_since(p_position fencepost_private.log_
 returns timestamptz
 language sql
 stable
+security definer
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -57,6 +58,7 @@ create function fencepost_private.unread_count(p_position fencepost_private.log_
 returns bigint
 language sql
 stable
+security definer
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off

@@ -13,10 +13,8 @@ create function fencepost_private.position_text(p_position fencepost_private.log
 returns text
 language sql
 immutable
-set search_path = fencepost_private, pg_temp
-as $$
-  select case when (p_position).tx is null then (p_position).px || '.' || -(p_position).pflight else place_text(p_position) || (p_position).last_id end
-$$;
+return case when (p_position).tx is null then (p_position).px || '.' || -(p_position).pflight
+            else fencepost_private.place_text(p_position) || (p_position).last_id end;
 comment on function fencepost_private.position_text(fencepost_private.log_position) is 'A position as readers see it.';
 
 -- Errors: JE003.

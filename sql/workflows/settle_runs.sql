@@ -103,6 +103,7 @@ create function fencepost_private.run_output(p_run_id bigint)
 returns jsonb
 language sql
 stable
+security definer
 set search_path = fencepost_private, pg_temp
 set enable_seqscan = off
 as $$

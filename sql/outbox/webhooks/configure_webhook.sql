@@ -50,3 +50,4 @@ end
 $$;
 comment on function fencepost.configure_webhook(text, text, jsonb, boolean, text, int, interval, int, interval, interval)
   is 'Changes the URL, filter or settings of a webhook, pauses it or lets it go on; null leaves a setting as it is. Raises JE002, JE003.';
+revoke execute on function fencepost.configure_webhook(text, text, jsonb, boolean, text, int, interval, int, interval, interval) from public;

@@ -46,3 +46,4 @@ end
 $$;
 comment on function fencepost.create_webhook(text, text, jsonb, text, text, interval)
   is 'Makes an endpoint that gets events by HTTP, and returns the secret of its signatures, this once. Raises JE003, JE004.';
+revoke execute on function fencepost.create_webhook(text, text, jsonb, text, text, interval) from public;

@@ -29,3 +29,4 @@ end
 $$;
 comment on function fencepost.rotate_webhook_secret(text, interval, text)
   is 'Gives a webhook a new secret and returns it, this once; old ones sign too until keep_old has passed. Raises JE002, JE003, JE004.';
+revoke execute on function fencepost.rotate_webhook_secret(text, interval, text) from public;
