@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:92a23f04d458a0fe157173ba2eee2d188bab4128
+--! Hash: sha1:d5497773b46c0f3ef81d1558d835648ae84b0e85
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -6782,7 +6782,8 @@ comment on function fencepost.version_of(text, jsonb) is 'The version of a workf
 --! EndIncluded workflows/version_of.sql
 --! Included workflows/approve.sql
 -- Decides an approval: approved. The decision becomes the output of an approval task; a gate opens.
--- Locks: the root run, the approval. Errors: JE002; JE004 when it was decided before, or its run has ended.
+-- Locks: the root run, the approval. Errors: JE002; JE004 when it was decided before, or its time is over (in a paused run no
+-- time is), or its run has ended.
 create function fencepost.approve(approval_id bigint, decided_by text default null, comment text default null, data jsonb default null)
 returns void
 language plpgsql
@@ -6811,7 +6812,7 @@ declare
   v_why  text := format('%s by %s%s', p_status, p_by, ': ' || p_comment);
 begin
   perform lock_roots(array(select a.run_id from approval a where a.approval_id = p_approval_id));
-  select a.approval_id, a.status, a.task_id, a.run_id, a.is_gate, r.tenant, t.status as task_status, t.job_id, d.on_expiry, d.on_reject, d.name into v
+  select a.approval_id, a.status, a.task_id, a.run_id, a.is_gate, a.expires_at, r.tenant, r.paused_at, t.status as task_status, t.job_id, d.on_expiry, d.on_reject, d.name into v
   from approval a
   join run r on r.run_id = a.run_id
   join task t on t.task_id = a.task_id
@@ -6821,6 +6822,9 @@ begin
     perform raise_error('JE002', format('approval %s does not exist', coalesce(p_approval_id::text, 'null')), format('received approval_id = %s', coalesce(p_approval_id::text, 'null')), 'See fencepost.approvals.');
   elsif v.status <> 'pending' then
     perform raise_error('JE004', format('approval %s is %s already', p_approval_id, v.status), format('received the decision %s', p_status), 'A decision is made once.');
+  elsif p_status <> 'expired' and v.expires_at <= p_now and v.paused_at is null then
+    perform raise_error('JE004', format('approval %s has expired', p_approval_id), format('it expired at %s, it is %s', v.expires_at, p_now),
+      'The housekeeping does next what its definition says of that; fencepost.replay_task() asks for it again.');
   end if;
 
   perform touch_roots(array[v.run_id]);
@@ -6889,7 +6893,7 @@ comment on function fencepost_private.open_gate(bigint, boolean, text, timestamp
 --! Included workflows/reject.sql
 -- Decides an approval: rejected. What that does to the run is told by on_reject of the task: fail (default), skip,
 -- continue; behind a gate the task fails.
--- Locks: the root run, the approval. Errors: JE002; JE004 when it was decided before.
+-- Locks: the root run, the approval. Errors: JE002; JE004 when it was decided before, or its time is over.
 create function fencepost.reject(approval_id bigint, decided_by text default null, comment text default null, data jsonb default null)
 returns void
 language plpgsql
@@ -6906,7 +6910,8 @@ comment on function fencepost.reject(bigint, text, text, jsonb) is 'Rejects, wit
 --! Included workflows/request_approval.sql
 -- Puts a gate before a task that has not begun: it waits until somebody approves. Returns the approval's id.
 -- A rejected or expired gate fails the task. Items of maps and undoings have no gates of their own.
--- Locks: the root run. Errors: JE002, JE003; JE004 when the task runs already, has ended, or has a gate.
+-- Locks: the root run. Errors: JE002, JE003; JE004 when the task runs already, has ended, or has a gate, or its run or one
+-- around it was cancelled or undoes what it did.
 create function fencepost.request_approval(task_id bigint, reason text default null, expires_after interval default null)
 returns bigint
 language plpgsql
@@ -6933,6 +6938,10 @@ begin
   if v.kind in ('item', 'compensation') then
     perform raise_error('JE004', format('task %s is an %s and has no gate of its own', v.task_id, case v.kind when 'item' then 'item of a map' else 'undoing' end),
       format('received task_id = %s', v.task_id), 'Gate the map before it begins, or pause the run.');
+  end if;
+  if exists (select from late_tasks(array[v.task_id])) then
+    perform raise_error('JE004', format('the run of task %s was cancelled or is being compensated, or one around it: it cannot be gated', v.task_id), format('received task_id = %s', v.task_id),
+      'Nothing of such a run begins any more.');
   end if;
   if v.status not in ('pending', 'queued') or v.gate_id is not null
      or v.status = 'queued' and park_jobs(array[v.job_id], 'approval') = 0 and not exists (select from parked p where p.id = v.job_id) then
@@ -6965,7 +6974,8 @@ comment on function fencepost_private.raise_task_not_found(bigint) is 'Raises JE
 --! EndIncluded workflows/request_approval.sql
 --! Included workflows/signal_run.sql
 -- Sends a signal to a run: the task that waits for it ends with the payload as its output. A signal that nobody waits for
--- yet is kept, and taken when its task begins to wait. Each signal is taken once. Returns its id.
+-- yet is kept, and taken when its task begins to wait. Each signal is taken once. One that comes after expires_after is too
+-- late for the task that waited, whose wait ends then, also when the housekeeping had not come to it. Returns its id.
 -- Locks: the root run. Errors: JE002, JE003 (name); JE004 when the run has ended.
 create function fencepost.signal_run(run_id bigint, name text, payload jsonb default null)
 returns bigint
@@ -6995,6 +7005,13 @@ begin
   values (xid(), v_now, v_run.tenant, 'signal.received', signal_run.run_id, actor(), jsonb_build_object('signal', signal_run.name, 'signal_id', v_id));
   perform touch_roots(array[signal_run.run_id]);
 
+  if v_run.paused_at is null then
+    perform advance(array(
+      select row(t.task_id, 'failed', null, 'it was waited for in vain')::task_end
+      from task t
+      join workflow_task d on d.version_id = v_run.version_id and d.task_no = t.task_no
+      where t.run_id = signal_run.run_id and t.kind = 'signal' and t.status = 'waiting' and d.signal = signal_run.name and t.due_at <= v_now), null, null, v_now);
+  end if;
   perform advance(array(
     select row(s.task_id, 'completed', s.payload, null)::task_end
     from take_signals(array(
@@ -7481,7 +7498,8 @@ comment on function fencepost_private.outer_task(bigint) is 'The outermost run a
 -- the same kind and type; those that have not begun take the new definition, new ones are added, and ones that are gone
 -- are dropped, with the gates that were put before them. Returns a row for each task that changes; with dry_run nothing
 -- is done.
--- Locks: the root run. Errors: JE002; JE004 when the run has ended or a task that has begun does not fit.
+-- Locks: the root run. Errors: JE002; JE003 without a version, or when the run's input does not fit its schema; JE004 when the
+-- run has ended or a task that has begun does not fit.
 create function fencepost.migrate_run(run_id bigint, to_version int, dry_run boolean default false)
 returns table (task text, change text)
 language plpgsql
@@ -7496,10 +7514,18 @@ declare
   v_run     run := lock_run(migrate_run.run_id);
   v_version record;
   v_bad     record;
+  v_problem text;
 begin
-  select f.version_id, f.version, f.definition -> 'tasks' as tasks into v_version from workflow w cross join lateral find_version(w.name, migrate_run.to_version) as f where w.workflow_id = v_run.workflow_id;
+  if migrate_run.to_version is null then
+    perform raise_error('JE003', 'a version is needed', 'received to_version = null', 'Name the version: see fencepost.workflow_versions.');
+  end if;
+  select f.version_id, f.version, f.definition -> 'tasks' as tasks, f.definition -> 'input' as input into v_version from workflow w cross join lateral find_version(w.name, migrate_run.to_version) as f where w.workflow_id = v_run.workflow_id;
   if v_run.status in ('completed', 'cancelled', 'compensating', 'compensated') or v_run.compensating_at is not null then
     perform raise_error('JE004', format('run %s is %s and cannot change its version', v_run.run_id, v_run.status), format('received run_id = %s', v_run.run_id), 'Use restart_run() or start a new run.');
+  end if;
+  v_problem := schema_problem(v_version.input, v_run.input, 'input');
+  if v_problem is not null then
+    perform raise_error('JE003', format('the input of run %s does not fit the schema of version %s', v_run.run_id, v_version.version), v_problem, 'Start a new run with another input.');
   end if;
   select o.name, t.status, n.name is null as is_gone into v_bad
   from task t
@@ -7559,7 +7585,7 @@ begin
   perform start_roots(array[v_run.run_id], v_now), advance(null, null, array[row(v_run.run_id, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta], v_now);
 end
 $$;
-comment on function fencepost.migrate_run(bigint, int, boolean) is 'Moves a run to another version of its workflow and returns what changes; dry_run only looks. Raises JE002, JE004.';
+comment on function fencepost.migrate_run(bigint, int, boolean) is 'Moves a run to another version of its workflow and returns what changes; dry_run only looks. Raises JE002, JE003, JE004.';
 --! EndIncluded workflows/migrate_run.sql
 --! Included workflows/settle_due.sql
 -- Timers that fire, approvals and signals that expire. A step of maintain(); at most p_limit of each. In a paused run

@@ -1,5 +1,6 @@
 -- Decides an approval: approved. The decision becomes the output of an approval task; a gate opens.
--- Locks: the root run, the approval. Errors: JE002; JE004 when it was decided before, or its run has ended.
+-- Locks: the root run, the approval. Errors: JE002; JE004 when it was decided before, or its time is over (in a paused run no
+-- time is), or its run has ended.
 create function fencepost.approve(approval_id bigint, decided_by text default null, comment text default null, data jsonb default null)
 returns void
 language plpgsql
@@ -28,7 +29,7 @@ declare
   v_why  text := format('%s by %s%s', p_status, p_by, ': ' || p_comment);
 begin
   perform lock_roots(array(select a.run_id from approval a where a.approval_id = p_approval_id));
-  select a.approval_id, a.status, a.task_id, a.run_id, a.is_gate, r.tenant, t.status as task_status, t.job_id, d.on_expiry, d.on_reject, d.name into v
+  select a.approval_id, a.status, a.task_id, a.run_id, a.is_gate, a.expires_at, r.tenant, r.paused_at, t.status as task_status, t.job_id, d.on_expiry, d.on_reject, d.name into v
   from approval a
   join run r on r.run_id = a.run_id
   join task t on t.task_id = a.task_id
@@ -38,6 +39,9 @@ begin
     perform raise_error('JE002', format('approval %s does not exist', coalesce(p_approval_id::text, 'null')), format('received approval_id = %s', coalesce(p_approval_id::text, 'null')), 'See fencepost.approvals.');
   elsif v.status <> 'pending' then
     perform raise_error('JE004', format('approval %s is %s already', p_approval_id, v.status), format('received the decision %s', p_status), 'A decision is made once.');
+  elsif p_status <> 'expired' and v.expires_at <= p_now and v.paused_at is null then
+    perform raise_error('JE004', format('approval %s has expired', p_approval_id), format('it expired at %s, it is %s', v.expires_at, p_now),
+      'The housekeeping does next what its definition says of that; fencepost.replay_task() asks for it again.');
   end if;
 
   perform touch_roots(array[v.run_id]);

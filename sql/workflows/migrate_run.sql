@@ -2,7 +2,8 @@
 -- the same kind and type; those that have not begun take the new definition, new ones are added, and ones that are gone
 -- are dropped, with the gates that were put before them. Returns a row for each task that changes; with dry_run nothing
 -- is done.
--- Locks: the root run. Errors: JE002; JE004 when the run has ended or a task that has begun does not fit.
+-- Locks: the root run. Errors: JE002; JE003 without a version, or when the run's input does not fit its schema; JE004 when the
+-- run has ended or a task that has begun does not fit.
 create function fencepost.migrate_run(run_id bigint, to_version int, dry_run boolean default false)
 returns table (task text, change text)
 language plpgsql
@@ -17,10 +18,18 @@ declare
   v_run     run := lock_run(migrate_run.run_id);
   v_version record;
   v_bad     record;
+  v_problem text;
 begin
-  select f.version_id, f.version, f.definition -> 'tasks' as tasks into v_version from workflow w cross join lateral find_version(w.name, migrate_run.to_version) as f where w.workflow_id = v_run.workflow_id;
+  if migrate_run.to_version is null then
+    perform raise_error('JE003', 'a version is needed', 'received to_version = null', 'Name the version: see fencepost.workflow_versions.');
+  end if;
+  select f.version_id, f.version, f.definition -> 'tasks' as tasks, f.definition -> 'input' as input into v_version from workflow w cross join lateral find_version(w.name, migrate_run.to_version) as f where w.workflow_id = v_run.workflow_id;
   if v_run.status in ('completed', 'cancelled', 'compensating', 'compensated') or v_run.compensating_at is not null then
     perform raise_error('JE004', format('run %s is %s and cannot change its version', v_run.run_id, v_run.status), format('received run_id = %s', v_run.run_id), 'Use restart_run() or start a new run.');
+  end if;
+  v_problem := schema_problem(v_version.input, v_run.input, 'input');
+  if v_problem is not null then
+    perform raise_error('JE003', format('the input of run %s does not fit the schema of version %s', v_run.run_id, v_version.version), v_problem, 'Start a new run with another input.');
   end if;
   select o.name, t.status, n.name is null as is_gone into v_bad
   from task t
@@ -80,4 +89,4 @@ begin
   perform start_roots(array[v_run.run_id], v_now), advance(null, null, array[row(v_run.run_id, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta], v_now);
 end
 $$;
-comment on function fencepost.migrate_run(bigint, int, boolean) is 'Moves a run to another version of its workflow and returns what changes; dry_run only looks. Raises JE002, JE004.';
+comment on function fencepost.migrate_run(bigint, int, boolean) is 'Moves a run to another version of its workflow and returns what changes; dry_run only looks. Raises JE002, JE003, JE004.';

@@ -1,6 +1,6 @@
 -- Decides an approval: rejected. What that does to the run is told by on_reject of the task: fail (default), skip,
 -- continue; behind a gate the task fails.
--- Locks: the root run, the approval. Errors: JE002; JE004 when it was decided before.
+-- Locks: the root run, the approval. Errors: JE002; JE004 when it was decided before, or its time is over.
 create function fencepost.reject(approval_id bigint, decided_by text default null, comment text default null, data jsonb default null)
 returns void
 language plpgsql

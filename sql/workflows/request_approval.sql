@@ -1,6 +1,7 @@
 -- Puts a gate before a task that has not begun: it waits until somebody approves. Returns the approval's id.
 -- A rejected or expired gate fails the task. Items of maps and undoings have no gates of their own.
--- Locks: the root run. Errors: JE002, JE003; JE004 when the task runs already, has ended, or has a gate.
+-- Locks: the root run. Errors: JE002, JE003; JE004 when the task runs already, has ended, or has a gate, or its run or one
+-- around it was cancelled or undoes what it did.
 create function fencepost.request_approval(task_id bigint, reason text default null, expires_after interval default null)
 returns bigint
 language plpgsql
@@ -27,6 +28,10 @@ begin
   if v.kind in ('item', 'compensation') then
     perform raise_error('JE004', format('task %s is an %s and has no gate of its own', v.task_id, case v.kind when 'item' then 'item of a map' else 'undoing' end),
       format('received task_id = %s', v.task_id), 'Gate the map before it begins, or pause the run.');
+  end if;
+  if exists (select from late_tasks(array[v.task_id])) then
+    perform raise_error('JE004', format('the run of task %s was cancelled or is being compensated, or one around it: it cannot be gated', v.task_id), format('received task_id = %s', v.task_id),
+      'Nothing of such a run begins any more.');
   end if;
   if v.status not in ('pending', 'queued') or v.gate_id is not null
      or v.status = 'queued' and park_jobs(array[v.job_id], 'approval') = 0 and not exists (select from parked p where p.id = v.job_id) then

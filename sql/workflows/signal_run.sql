@@ -1,5 +1,6 @@
 -- Sends a signal to a run: the task that waits for it ends with the payload as its output. A signal that nobody waits for
--- yet is kept, and taken when its task begins to wait. Each signal is taken once. Returns its id.
+-- yet is kept, and taken when its task begins to wait. Each signal is taken once. One that comes after expires_after is too
+-- late for the task that waited, whose wait ends then, also when the housekeeping had not come to it. Returns its id.
 -- Locks: the root run. Errors: JE002, JE003 (name); JE004 when the run has ended.
 create function fencepost.signal_run(run_id bigint, name text, payload jsonb default null)
 returns bigint
@@ -29,6 +30,13 @@ begin
   values (xid(), v_now, v_run.tenant, 'signal.received', signal_run.run_id, actor(), jsonb_build_object('signal', signal_run.name, 'signal_id', v_id));
   perform touch_roots(array[signal_run.run_id]);
 
+  if v_run.paused_at is null then
+    perform advance(array(
+      select row(t.task_id, 'failed', null, 'it was waited for in vain')::task_end
+      from task t
+      join workflow_task d on d.version_id = v_run.version_id and d.task_no = t.task_no
+      where t.run_id = signal_run.run_id and t.kind = 'signal' and t.status = 'waiting' and d.signal = signal_run.name and t.due_at <= v_now), null, null, v_now);
+  end if;
   perform advance(array(
     select row(s.task_id, 'completed', s.payload, null)::task_end
     from take_signals(array(

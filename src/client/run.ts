@@ -155,7 +155,8 @@ export class Run<Workflow extends AnyWorkflow = WorkflowDefinition> {
   /**
    * Moves it to another version of its workflow, or with `dryRun` only tells what would change.
    *
-   * @throws FencepostError JE002; JE004 when it has ended, or a task that has begun does not fit
+   * @throws FencepostError JE002; JE003 when its input does not fit that version; JE004 when it has ended, or a task that
+   *   has begun does not fit
    */
   async migrate(
     toVersion: number,

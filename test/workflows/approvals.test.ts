@@ -135,6 +135,24 @@ describe('an approval', () => {
     await refused(approve(id), 'JE004')
   })
 
+  it('is too late by the clock, also before the housekeeping comes to it', async () => {
+    const run = await begin(db(), {
+      ok: { kind: 'approval', expires_after: '1 hour', on_expiry: 'approve' },
+      a: {},
+    })
+    await gate((await run.task('a')).id, '1 hour')
+    await moveClock(db(), '59 min')
+    const ids = [await run.approval('ok'), await run.approval('a')]
+    await moveClock(db(), '1 min')
+    for (const id of ids)
+      for (const call of ['approve', 'reject'])
+        expect(
+          (await refused(one(db(), `select fencepost.${call}($1)`, [id]), 'JE004')).message,
+        ).toContain('has expired')
+    await settleDue(db())
+    expect(await run.statuses()).toEqual({ ok: 'completed', a: 'failed' })
+  })
+
   it('can be given while the run is paused, but does not expire', async () => {
     const run = await begin(db(), {
       ok: { kind: 'approval', expires_after: '1 hour' },

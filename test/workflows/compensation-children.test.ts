@@ -128,7 +128,7 @@ describe('compensation around child runs', () => {
 
   it('refuses replays inside of what is being undone, but for undoings', async () => {
     const workflow = await publish(db(), { x: undoing.of(), y: { after: ['x'] } }, saga)
-    const plain = await publish(db(), { x: {} })
+    const plain = await publish(db(), { x: {}, y: { after: ['x'] } })
     const run = await begin(
       db(),
       {
@@ -153,10 +153,14 @@ describe('compensation around child runs', () => {
       'failed',
       'failed',
     ])
-    await refused(
-      one(db(), 'select fencepost.replay_task($1)', [(await other.task('x')).id]),
-      'JE004',
-    )
+    for (const [call, task] of [
+      ['replay_task', 'x'],
+      ['request_approval', 'y'],
+    ])
+      await refused(
+        one(db(), `select fencepost.${call}($1)`, [(await other.task(String(task))).id]),
+        'JE004',
+      )
     expect(await undoing.all()).toEqual(['a'])
     const dead = (await inner.rows()).find(({ kind }) => kind === 'compensation')
     await one(db(), 'select fencepost.replay_task($1)', [dead?.id])

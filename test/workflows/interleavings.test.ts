@@ -200,10 +200,10 @@ describe('decisions', () => {
 
   it('approve before the expiry: the housekeeping does not wait, and finds nothing', async () => {
     const run = await begin(db(), { ok: approval })
-    await moveClock(db(), '2 hours')
     const id = await run.approval('ok')
     await first.begin()
     await first.query('select fencepost.approve($1)', [id])
+    await moveClock(db(), '2 hours')
     expect(await settleDue(db())).toBe(0)
     await first.commit()
     expect(await settleDue(db())).toBe(0)

@@ -211,6 +211,23 @@ describe('migrate_run', () => {
     await refused(migrate(saga, 1), 'JE004')
   })
 
+  it('is refused without a version, and where the input does not fit its schema', async () => {
+    const workflow = await publish(db(), { a: {} })
+    const run = await start(db(), workflow, { n: 'seven' })
+    const input = { properties: { n: { type: 'number' } } }
+    await publish(db(), { a: {}, b: {} }, { input }, workflow)
+    await refused(one(db(), 'select fencepost.migrate_run($1, null)', [run.id]), 'JE003')
+    for (const dry of [true, false]) {
+      const { message, detail } = await refused(
+        one(db(), 'select fencepost.migrate_run($1, 2, $2)', [run.id, dry]),
+        'JE003',
+      )
+      expect(message).toContain('does not fit the schema of version 2')
+      expect(detail).toContain('n')
+    }
+    expect((await run.row()).version).toBe(1)
+  })
+
   it('a kind may change as long as the task has not begun', async () => {
     const run = await twoVersions(
       { a: {}, b: { after: ['a'] } },

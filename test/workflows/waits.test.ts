@@ -161,6 +161,30 @@ describe('a signal', () => {
     expect(await run.task('s')).toMatchObject({ status: 'completed', output: null })
   })
 
+  it('a signal that comes after its wait has expired is kept, and taken by who waits again', async () => {
+    const run = await begin(db(), {
+      s: { kind: 'signal', signal: 's', expires_after: '1 hour' },
+      other: { kind: 'signal', signal: 's', after: ['s'] },
+    })
+    await moveClock(db(), '2 hours')
+    await signal(run, 's', 7)
+    expect(await run.task('s')).toMatchObject({
+      status: 'failed',
+      error: 'it was waited for in vain',
+    })
+    await run.call('retry_run')
+    expect(await run.task('s')).toMatchObject({ status: 'completed', output: 7 })
+    expect(await run.statuses()).toEqual({ s: 'completed', other: 'waiting' })
+  })
+
+  it('a signal that comes late while its run is paused is taken: nothing expires then', async () => {
+    const run = await begin(db(), { s: { kind: 'signal', signal: 's', expires_after: '1 hour' } })
+    await run.call('pause_run')
+    await moveClock(db(), '2 hours')
+    await signal(run, 's')
+    expect(await run.statuses()).toEqual({ s: 'completed' })
+  })
+
   it('that does not come in time fails its task; a late one is kept', async () => {
     const run = await begin(db(), {
       s: { kind: 'signal', signal: 's', expires_after: '1 day' },
