@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:d5497773b46c0f3ef81d1558d835648ae84b0e85
+--! Hash: sha1:2f126487ad58bb74b5bb6d276baabf917dee3dad
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -104,7 +104,8 @@ comment on column fencepost.error_codes.meaning is 'What it means, in a sentence
 --! Included core/text.sql
 -- Small words for messages and checks.
 
--- The candidate nearest to what was typed, for "did you mean": shares the first letters, or contains the word.
+-- The candidate nearest to what was typed, for "did you mean": most pairs of letters of the word are in it, and it is not
+-- much longer, unless it shares more than one of them.
 create function fencepost_private.did_you_mean(p_word text, p_candidates text[]) returns text
 language sql immutable
 set search_path = fencepost_private, pg_temp
@@ -117,18 +118,60 @@ as $$
     where position(substr(lower(replace(p_word, '_', '')), i, 2) in lower(replace(c.name, '_', ''))) > 0
       and length(substr(lower(replace(p_word, '_', '')), i, 2)) = 2
   ) as s
-  where s.shared * 2 >= length(replace(p_word, '_', '')) - 1 and s.shared > 0
+  where s.shared * 2 >= length(replace(p_word, '_', '')) - 1 and s.shared > 0 and (s.shared > 1 or length(c.name) <= length(p_word) + 2)
   order by s.shared desc, abs(length(c.name) - length(p_word)), c.name
   limit 1
 $$;
 comment on function fencepost_private.did_you_mean(text, text[]) is 'A hint that names the candidate nearest to a misspelt word, or null.';
 
--- Cut a text for storage, and say so.
+-- Cut a text for storage, and say so: what is kept ends with the last character that lies whole within p_bytes, in which
+-- UTF-8 begins each character with a byte that is not 10xxxxxx.
 create function fencepost_private.clipped(p_text text, p_bytes int default 65536) returns text
-language sql immutable
-return case when octet_length(p_text) <= p_bytes then p_text
-            else left(p_text, p_bytes / 4) || format(' … (cut from %s bytes)', octet_length(p_text)) end;
-comment on function fencepost_private.clipped(text, int) is 'A text of at most about p_bytes bytes: longer ones are cut and say so.';
+language plpgsql immutable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_bytes bytea;
+  v_end   int := p_bytes;
+begin
+  if octet_length(p_text) <= p_bytes then
+    return p_text;
+  end if;
+  v_bytes := convert_to(p_text, 'UTF8');
+  while v_end > 0 and get_byte(v_bytes, v_end) & 192 = 128 loop
+    v_end := v_end - 1;
+  end loop;
+  return convert_from(substr(v_bytes, 1, v_end), 'UTF8') || format(' … (cut from %s bytes)', octet_length(p_text));
+end
+$$;
+comment on function fencepost_private.clipped(text, int) is 'The first p_bytes bytes of a text, whole characters only: longer ones are cut and say so.';
+
+-- What is given to runs may be as large as a payload of jobs is by default. Errors: JE006.
+create function fencepost_private.check_size(p_value jsonb, p_what text) returns void
+language plpgsql immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if octet_length(p_value::text) > 1048576 then
+    perform raise_error('JE006', format('%s is too large', p_what), format('received %s bytes; the limit is 1048576', octet_length(p_value::text)),
+      'Store large data elsewhere and give a reference to it.');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_size(jsonb, text) is 'Raises JE006 for JSON of more than 1 MiB.';
+
+-- Errors: JE003 for a text that is longer than what people write.
+create function fencepost_private.check_length(p_text text, p_what text, p_most int default 10000) returns void
+language plpgsql immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if length(p_text) > p_most then
+    perform raise_error('JE003', format('%s must have at most %s characters', p_what, p_most), format('received %s characters', length(p_text)), 'Keep it short: what is long belongs into data.');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_length(text, text, int) is 'Raises JE003 for a text that is too long.';
 --! EndIncluded core/text.sql
 --! Included core/locks.sql
 -- Classes of advisory locks: the first of the two numbers that PostgreSQL's advisory locks take. They spell FENC
@@ -6534,13 +6577,13 @@ comment on function fencepost_private.waiting_to_undo(bigint[]) is 'Runs around 
 --! Included workflows/start_run.sql
 -- Starts a run of a workflow, in the caller's transaction, and returns its id.
 --   workflow         its name
---   input            JSON for the run, checked against the definition's schema; default {}
+--   input            JSON for the run, at most 1 MiB, checked against the definition's schema; default {}
 --   version          default the latest; the run stays on it for life
 --   idempotency_key  the same key for the same workflow and tenant gives the same run
---   tags             words for finding it
+--   tags             words for finding it: at most 100, of 1 to 200 characters each
 --   priority         of its jobs, unless a task says otherwise
 -- Locks: the new run; waits for a concurrent start under the same key.
--- Errors: JE002 (workflow or version), JE003 (input, priority), JE005 (key used with another input).
+-- Errors: JE002 (workflow or version), JE003 (input, priority, tags), JE005 (key used with another input), JE006 (input too large).
 create function fencepost.start_run(workflow text, input jsonb default '{}', version int default null, idempotency_key text default null,
                                     tags text[] default '{}', priority int default null, tenant text default null)
 returns bigint
@@ -6562,7 +6605,8 @@ declare
 begin
   v_version := find_version(start_run.workflow, start_run.version);
   perform check_lane('run', coalesce(start_run.priority, 5)),
-          check_job_options(null, null, start_run.idempotency_key, null, null, null);
+          check_job_options(null, null, start_run.idempotency_key, null, null, null, start_run.tenant), check_tags(start_run.tags),
+          check_size(v_input, format('the input of %s', start_run.workflow));
   v_problem := schema_problem(v_version.definition -> 'input', v_input, 'input');
   if v_problem is not null then
     perform raise_error('JE003', format('the input does not fit the schema of %s version %s', start_run.workflow, v_version.version), v_problem, 'See the definition of the version.');
@@ -6585,7 +6629,28 @@ begin
 end
 $$;
 comment on function fencepost.start_run(text, jsonb, int, text, text[], int, text)
-  is 'Starts a run of a workflow in the caller''s transaction and returns its id; with a used idempotency key, the run that has it. Raises JE002, JE003, JE005.';
+  is 'Starts a run of a workflow in the caller''s transaction and returns its id; with a used idempotency key, the run that has it. Raises JE002, JE003, JE005, JE006.';
+
+-- Errors: JE003 for tags that are none, or too many.
+create function fencepost_private.check_tags(p_tags text[])
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_bad text;
+begin
+  if cardinality(p_tags) > 100 then
+    perform raise_error('JE003', 'a run may have at most 100 tags', format('received %s', cardinality(p_tags)), 'They are words for finding it: data belongs into the input.');
+  end if;
+  select coalesce(left(quote_literal(t), 100), 'null') into v_bad from unnest(p_tags) as t where t is null or length(t) not between 1 and 200 limit 1;
+  if found then
+    perform raise_error('JE003', 'a tag must have 1 to 200 characters', format('received %s', v_bad), 'Tags are words for finding a run.');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_tags(text[]) is 'Raises JE003 for tags that no run may have.';
 
 -- A published version by workflow name and number (null: the latest). Errors: JE002.
 create function fencepost_private.find_version(p_workflow text, p_version int, out workflow_id int, out version_id int, out version int, out definition jsonb)
@@ -6701,6 +6766,7 @@ begin
   failure := case
     when not found then format('JE002: workflow %s%s does not exist', p_workflow, ' version ' || p_version)
     when v_outer.depth >= 20 then 'JE003: child runs are nested at most 20 deep'
+    when octet_length(p_input::text) > 1048576 then format('JE006: the input of %s is too large: %s bytes of at most 1048576', p_workflow, octet_length(p_input::text))
     else 'JE003: ' || schema_problem(v_version.definition -> 'input', p_input, 'input') end;
   if failure is not null then
     return;
@@ -6714,7 +6780,7 @@ comment on function fencepost_private.start_child(bigint, bigint, text, int, jso
 --! EndIncluded workflows/start_run.sql
 --! Included workflows/start_runs.sql
 -- Starts many runs of one workflow, one for each input, all or nothing, the fast way. Returns their ids in that order.
--- Errors: JE002, JE003 (the message names the place in the list, counted from 1).
+-- Errors: JE002, JE003, JE006 (the message names the place in the list, counted from 1).
 create function fencepost.start_runs(workflow text, inputs jsonb[], version int default null, tags text[] default '{}', priority int default null, tenant text default null)
 returns bigint[]
 language plpgsql
@@ -6732,7 +6798,8 @@ begin
     return '{}'::bigint[];
   end if;
   v_version := find_version(start_runs.workflow, start_runs.version);
-  perform check_lane('run', coalesce(start_runs.priority, 5));
+  perform check_lane('run', coalesce(start_runs.priority, 5)), check_job_options(null, null, null, null, null, null, start_runs.tenant), check_tags(start_runs.tags);
+  perform check_size(i.input, format('input %s of the list', i.place)) from unnest(start_runs.inputs) with ordinality as i(input, place);
   if v_version.definition ? 'input' then
     select i.place, s.problem into v_problem
     from unnest(start_runs.inputs) with ordinality as i(input, place)
@@ -6749,7 +6816,7 @@ begin
   return v_ids;
 end
 $$;
-comment on function fencepost.start_runs(text, jsonb[], int, text[], int, text) is 'Starts one run for each input, all or nothing, and returns their ids in that order. Raises JE002, JE003.';
+comment on function fencepost.start_runs(text, jsonb[], int, text[], int, text) is 'Starts one run for each input, all or nothing, and returns their ids in that order. Raises JE002, JE003, JE006.';
 --! EndIncluded workflows/start_runs.sql
 --! Included workflows/version_of.sql
 -- The version of a workflow that has this very definition: what publishing it again would return, without publishing.
@@ -6782,8 +6849,8 @@ comment on function fencepost.version_of(text, jsonb) is 'The version of a workf
 --! EndIncluded workflows/version_of.sql
 --! Included workflows/approve.sql
 -- Decides an approval: approved. The decision becomes the output of an approval task; a gate opens.
--- Locks: the root run, the approval. Errors: JE002; JE004 when it was decided before, or its time is over (in a paused run no
--- time is), or its run has ended.
+-- Locks: the root run, the approval. Errors: JE002, JE003 (comment or decided_by too long), JE006 (data of more than 1 MiB);
+-- JE004 when it was decided before, or its time is over (in a paused run no time is), or its run has ended.
 create function fencepost.approve(approval_id bigint, decided_by text default null, comment text default null, data jsonb default null)
 returns void
 language plpgsql
@@ -6795,7 +6862,7 @@ begin
   perform decide(approve.approval_id, 'approved', coalesce(approve.decided_by, actor()), approve.comment, approve.data, fencepost_private.now());
 end
 $$;
-comment on function fencepost.approve(bigint, text, text, jsonb) is 'Approves: the run goes on. One decision only; a second raises JE004. Raises JE002.';
+comment on function fencepost.approve(bigint, text, text, jsonb) is 'Approves: the run goes on. One decision only; a second raises JE004. Raises JE002, JE003, JE006.';
 
 -- One decision, by whomever: approved, rejected or expired.
 create function fencepost_private.decide(p_approval_id bigint, p_status fencepost_private.approval_status, p_by text, p_comment text, p_data jsonb, p_now timestamptz)
@@ -6811,6 +6878,7 @@ declare
   v_good boolean;
   v_why  text := format('%s by %s%s', p_status, p_by, ': ' || p_comment);
 begin
+  perform check_length(p_by, 'decided_by', 200), check_length(p_comment, 'the comment'), check_size(p_data, 'the data of a decision');
   perform lock_roots(array(select a.run_id from approval a where a.approval_id = p_approval_id));
   select a.approval_id, a.status, a.task_id, a.run_id, a.is_gate, a.expires_at, r.tenant, r.paused_at, t.status as task_status, t.job_id, d.on_expiry, d.on_reject, d.name into v
   from approval a
@@ -6848,7 +6916,7 @@ begin
   end if;
 end
 $$;
-comment on function fencepost_private.decide(bigint, fencepost_private.approval_status, text, text, jsonb, timestamptz) is 'Writes a decision and moves its run on. Raises JE002, JE004.';
+comment on function fencepost_private.decide(bigint, fencepost_private.approval_status, text, text, jsonb, timestamptz) is 'Writes a decision and moves its run on. Raises JE002, JE003, JE004, JE006.';
 
 -- A decision without what is not known, and with the data that came with it as it is.
 create function fencepost_private.with_data(p_decision jsonb, p_data jsonb)
@@ -6893,7 +6961,8 @@ comment on function fencepost_private.open_gate(bigint, boolean, text, timestamp
 --! Included workflows/reject.sql
 -- Decides an approval: rejected. What that does to the run is told by on_reject of the task: fail (default), skip,
 -- continue; behind a gate the task fails.
--- Locks: the root run, the approval. Errors: JE002; JE004 when it was decided before, or its time is over.
+-- Locks: the root run, the approval. Errors: JE002, JE003, JE006 (as approve); JE004 when it was decided before, or its time is
+-- over.
 create function fencepost.reject(approval_id bigint, decided_by text default null, comment text default null, data jsonb default null)
 returns void
 language plpgsql
@@ -6905,7 +6974,7 @@ begin
   perform decide(reject.approval_id, 'rejected', coalesce(reject.decided_by, actor()), reject.comment, reject.data, fencepost_private.now());
 end
 $$;
-comment on function fencepost.reject(bigint, text, text, jsonb) is 'Rejects, with the consequence that the task''s on_reject names. One decision only; a second raises JE004. Raises JE002.';
+comment on function fencepost.reject(bigint, text, text, jsonb) is 'Rejects, with the consequence that the task''s on_reject names. One decision only; a second raises JE004. Raises JE002, JE003, JE006.';
 --! EndIncluded workflows/reject.sql
 --! Included workflows/request_approval.sql
 -- Puts a gate before a task that has not begun: it waits until somebody approves. Returns the approval's id.
@@ -6926,6 +6995,7 @@ declare
   v     record;
   v_id  bigint;
 begin
+  perform check_length(request_approval.reason, 'the reason');
   if request_approval.expires_after <= interval '0' or request_approval.expires_after > interval '100 years' then
     perform raise_error('JE003', 'expires_after must be longer than nothing, and at most 100 years', format('received expires_after = %s', request_approval.expires_after), 'Leave it out to wait without an end.');
   end if;
@@ -6976,7 +7046,7 @@ comment on function fencepost_private.raise_task_not_found(bigint) is 'Raises JE
 -- Sends a signal to a run: the task that waits for it ends with the payload as its output. A signal that nobody waits for
 -- yet is kept, and taken when its task begins to wait. Each signal is taken once. One that comes after expires_after is too
 -- late for the task that waited, whose wait ends then, also when the housekeeping had not come to it. Returns its id.
--- Locks: the root run. Errors: JE002, JE003 (name); JE004 when the run has ended.
+-- Locks: the root run. Errors: JE002, JE003 (name), JE006 (payload of more than 1 MiB); JE004 when the run has ended.
 create function fencepost.signal_run(run_id bigint, name text, payload jsonb default null)
 returns bigint
 language plpgsql
@@ -6994,6 +7064,7 @@ begin
   if signal_run.name is null or length(signal_run.name) not between 1 and 200 then
     perform raise_error('JE003', 'a signal needs a name of 1 to 200 characters', format('received %s', coalesce(left(quote_literal(signal_run.name), 100), 'null')), 'The name that a task of kind signal waits for.');
   end if;
+  perform check_size(signal_run.payload, format('the payload of the signal %s', quote_literal(signal_run.name)));
   v_run := lock_run(signal_run.run_id);
   if v_run.status in ('completed', 'cancelled', 'compensated', 'compensating') then
     perform raise_error('JE004', format('run %s is %s and takes no signals', signal_run.run_id, v_run.status), format('received the signal %s', quote_literal(signal_run.name)), 'Signals are for runs that can still move.');
@@ -7023,7 +7094,7 @@ begin
   return v_id;
 end
 $$;
-comment on function fencepost.signal_run(bigint, text, jsonb) is 'Sends a signal to a run; it is kept until a task takes it. Returns its id. Raises JE002, JE003, JE004.';
+comment on function fencepost.signal_run(bigint, text, jsonb) is 'Sends a signal to a run; it is kept until a task takes it. Returns its id. Raises JE002, JE003, JE004, JE006.';
 
 -- Gives each of these waiting tasks the oldest stored signal of its name, if there is one.
 create function fencepost_private.take_signals(p_task_ids bigint[])
@@ -7087,7 +7158,7 @@ comment on function fencepost_private.lock_run(bigint) is 'Locks the root of a r
 --! Included workflows/pause_run.sql
 -- Holds a run, and its child runs: nothing of it is started any more. What runs now finishes; its jobs that wait are
 -- parked, and so is a retry that comes up meanwhile: it keeps its wait. Pausing twice changes nothing.
--- Locks: the root run, then the jobs. Errors: JE002; JE004 when the run has ended.
+-- Locks: the root run, then the jobs. Errors: JE002, JE003 (reason too long); JE004 when the run has ended.
 create function fencepost.pause_run(run_id bigint, reason text default null)
 returns void
 language plpgsql
@@ -7102,6 +7173,7 @@ declare
   v_run  run := lock_run(pause_run.run_id);
   v_runs bigint[];
 begin
+  perform check_length(pause_run.reason, 'the reason');
   if v_run.paused_at is not null then
     return;
   end if;
@@ -7117,7 +7189,7 @@ begin
   perform advance(null, null, array(select row(r, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta from unnest(v_runs) as r), v_now);
 end
 $$;
-comment on function fencepost.pause_run(bigint, text) is 'Holds a run and its child runs; what runs now finishes. Raises JE002, JE004.';
+comment on function fencepost.pause_run(bigint, text) is 'Holds a run and its child runs; what runs now finishes. Raises JE002, JE003, JE004.';
 
 -- A run and all its child runs, outermost first.
 create function fencepost_private.run_family(p_run_id bigint)
@@ -7180,7 +7252,7 @@ comment on function fencepost.resume_run(bigint) is 'Lets a paused run and its c
 --! Included workflows/cancel_run.sql
 -- Cancels a run and its child runs: tasks that wait end at once, running handlers are told, nothing new starts.
 -- Cancelling twice changes nothing.
--- Locks: the root run, then tasks and jobs. Errors: JE002; JE004 when the run has completed or was compensated.
+-- Locks: the root run, then tasks and jobs. Errors: JE002, JE003 (reason too long); JE004 when the run has completed or was compensated.
 create function fencepost.cancel_run(run_id bigint, reason text default null)
 returns void
 language plpgsql
@@ -7193,6 +7265,7 @@ declare
   v_now timestamptz := fencepost_private.now();
   v_run run := lock_run(cancel_run.run_id);
 begin
+  perform check_length(cancel_run.reason, 'the reason');
   if v_run.status = 'cancelled' then
     return;
   end if;
@@ -7202,7 +7275,7 @@ begin
   perform cancel_runs(array[v_run.run_id], cancel_run.reason, v_now);
 end
 $$;
-comment on function fencepost.cancel_run(bigint, text) is 'Cancels a run and its child runs; running handlers are told. Raises JE002, JE004.';
+comment on function fencepost.cancel_run(bigint, text) is 'Cancels a run and its child runs; running handlers are told. Raises JE002, JE003, JE004.';
 
 -- Cancels these runs and their children. The caller holds the roots.
 create function fencepost_private.cancel_runs(p_run_ids bigint[], p_reason text, p_now timestamptz)

@@ -1,6 +1,6 @@
 -- Decides an approval: approved. The decision becomes the output of an approval task; a gate opens.
--- Locks: the root run, the approval. Errors: JE002; JE004 when it was decided before, or its time is over (in a paused run no
--- time is), or its run has ended.
+-- Locks: the root run, the approval. Errors: JE002, JE003 (comment or decided_by too long), JE006 (data of more than 1 MiB);
+-- JE004 when it was decided before, or its time is over (in a paused run no time is), or its run has ended.
 create function fencepost.approve(approval_id bigint, decided_by text default null, comment text default null, data jsonb default null)
 returns void
 language plpgsql
@@ -12,7 +12,7 @@ begin
   perform decide(approve.approval_id, 'approved', coalesce(approve.decided_by, actor()), approve.comment, approve.data, fencepost_private.now());
 end
 $$;
-comment on function fencepost.approve(bigint, text, text, jsonb) is 'Approves: the run goes on. One decision only; a second raises JE004. Raises JE002.';
+comment on function fencepost.approve(bigint, text, text, jsonb) is 'Approves: the run goes on. One decision only; a second raises JE004. Raises JE002, JE003, JE006.';
 
 -- One decision, by whomever: approved, rejected or expired.
 create function fencepost_private.decide(p_approval_id bigint, p_status fencepost_private.approval_status, p_by text, p_comment text, p_data jsonb, p_now timestamptz)
@@ -28,6 +28,7 @@ declare
   v_good boolean;
   v_why  text := format('%s by %s%s', p_status, p_by, ': ' || p_comment);
 begin
+  perform check_length(p_by, 'decided_by', 200), check_length(p_comment, 'the comment'), check_size(p_data, 'the data of a decision');
   perform lock_roots(array(select a.run_id from approval a where a.approval_id = p_approval_id));
   select a.approval_id, a.status, a.task_id, a.run_id, a.is_gate, a.expires_at, r.tenant, r.paused_at, t.status as task_status, t.job_id, d.on_expiry, d.on_reject, d.name into v
   from approval a
@@ -65,7 +66,7 @@ begin
   end if;
 end
 $$;
-comment on function fencepost_private.decide(bigint, fencepost_private.approval_status, text, text, jsonb, timestamptz) is 'Writes a decision and moves its run on. Raises JE002, JE004.';
+comment on function fencepost_private.decide(bigint, fencepost_private.approval_status, text, text, jsonb, timestamptz) is 'Writes a decision and moves its run on. Raises JE002, JE003, JE004, JE006.';
 
 -- A decision without what is not known, and with the data that came with it as it is.
 create function fencepost_private.with_data(p_decision jsonb, p_data jsonb)

@@ -1,6 +1,6 @@
 -- Cancels a run and its child runs: tasks that wait end at once, running handlers are told, nothing new starts.
 -- Cancelling twice changes nothing.
--- Locks: the root run, then tasks and jobs. Errors: JE002; JE004 when the run has completed or was compensated.
+-- Locks: the root run, then tasks and jobs. Errors: JE002, JE003 (reason too long); JE004 when the run has completed or was compensated.
 create function fencepost.cancel_run(run_id bigint, reason text default null)
 returns void
 language plpgsql
@@ -13,6 +13,7 @@ declare
   v_now timestamptz := fencepost_private.now();
   v_run run := lock_run(cancel_run.run_id);
 begin
+  perform check_length(cancel_run.reason, 'the reason');
   if v_run.status = 'cancelled' then
     return;
   end if;
@@ -22,7 +23,7 @@ begin
   perform cancel_runs(array[v_run.run_id], cancel_run.reason, v_now);
 end
 $$;
-comment on function fencepost.cancel_run(bigint, text) is 'Cancels a run and its child runs; running handlers are told. Raises JE002, JE004.';
+comment on function fencepost.cancel_run(bigint, text) is 'Cancels a run and its child runs; running handlers are told. Raises JE002, JE003, JE004.';
 
 -- Cancels these runs and their children. The caller holds the roots.
 create function fencepost_private.cancel_runs(p_run_ids bigint[], p_reason text, p_now timestamptz)

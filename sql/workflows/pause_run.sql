@@ -1,6 +1,6 @@
 -- Holds a run, and its child runs: nothing of it is started any more. What runs now finishes; its jobs that wait are
 -- parked, and so is a retry that comes up meanwhile: it keeps its wait. Pausing twice changes nothing.
--- Locks: the root run, then the jobs. Errors: JE002; JE004 when the run has ended.
+-- Locks: the root run, then the jobs. Errors: JE002, JE003 (reason too long); JE004 when the run has ended.
 create function fencepost.pause_run(run_id bigint, reason text default null)
 returns void
 language plpgsql
@@ -15,6 +15,7 @@ declare
   v_run  run := lock_run(pause_run.run_id);
   v_runs bigint[];
 begin
+  perform check_length(pause_run.reason, 'the reason');
   if v_run.paused_at is not null then
     return;
   end if;
@@ -30,7 +31,7 @@ begin
   perform advance(null, null, array(select row(r, 0, 0, 0, 0, 0, 0, 0, 0)::run_delta from unnest(v_runs) as r), v_now);
 end
 $$;
-comment on function fencepost.pause_run(bigint, text) is 'Holds a run and its child runs; what runs now finishes. Raises JE002, JE004.';
+comment on function fencepost.pause_run(bigint, text) is 'Holds a run and its child runs; what runs now finishes. Raises JE002, JE003, JE004.';
 
 -- A run and all its child runs, outermost first.
 create function fencepost_private.run_family(p_run_id bigint)

@@ -16,6 +16,7 @@ declare
   v     record;
   v_id  bigint;
 begin
+  perform check_length(request_approval.reason, 'the reason');
   if request_approval.expires_after <= interval '0' or request_approval.expires_after > interval '100 years' then
     perform raise_error('JE003', 'expires_after must be longer than nothing, and at most 100 years', format('received expires_after = %s', request_approval.expires_after), 'Leave it out to wait without an end.');
   end if;

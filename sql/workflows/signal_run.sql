@@ -1,7 +1,7 @@
 -- Sends a signal to a run: the task that waits for it ends with the payload as its output. A signal that nobody waits for
 -- yet is kept, and taken when its task begins to wait. Each signal is taken once. One that comes after expires_after is too
 -- late for the task that waited, whose wait ends then, also when the housekeeping had not come to it. Returns its id.
--- Locks: the root run. Errors: JE002, JE003 (name); JE004 when the run has ended.
+-- Locks: the root run. Errors: JE002, JE003 (name), JE006 (payload of more than 1 MiB); JE004 when the run has ended.
 create function fencepost.signal_run(run_id bigint, name text, payload jsonb default null)
 returns bigint
 language plpgsql
@@ -19,6 +19,7 @@ begin
   if signal_run.name is null or length(signal_run.name) not between 1 and 200 then
     perform raise_error('JE003', 'a signal needs a name of 1 to 200 characters', format('received %s', coalesce(left(quote_literal(signal_run.name), 100), 'null')), 'The name that a task of kind signal waits for.');
   end if;
+  perform check_size(signal_run.payload, format('the payload of the signal %s', quote_literal(signal_run.name)));
   v_run := lock_run(signal_run.run_id);
   if v_run.status in ('completed', 'cancelled', 'compensated', 'compensating') then
     perform raise_error('JE004', format('run %s is %s and takes no signals', signal_run.run_id, v_run.status), format('received the signal %s', quote_literal(signal_run.name)), 'Signals are for runs that can still move.');
@@ -48,7 +49,7 @@ begin
   return v_id;
 end
 $$;
-comment on function fencepost.signal_run(bigint, text, jsonb) is 'Sends a signal to a run; it is kept until a task takes it. Returns its id. Raises JE002, JE003, JE004.';
+comment on function fencepost.signal_run(bigint, text, jsonb) is 'Sends a signal to a run; it is kept until a task takes it. Returns its id. Raises JE002, JE003, JE004, JE006.';
 
 -- Gives each of these waiting tasks the oldest stored signal of its name, if there is one.
 create function fencepost_private.take_signals(p_task_ids bigint[])

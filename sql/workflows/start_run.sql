@@ -1,12 +1,12 @@
 -- Starts a run of a workflow, in the caller's transaction, and returns its id.
 --   workflow         its name
---   input            JSON for the run, checked against the definition's schema; default {}
+--   input            JSON for the run, at most 1 MiB, checked against the definition's schema; default {}
 --   version          default the latest; the run stays on it for life
 --   idempotency_key  the same key for the same workflow and tenant gives the same run
---   tags             words for finding it
+--   tags             words for finding it: at most 100, of 1 to 200 characters each
 --   priority         of its jobs, unless a task says otherwise
 -- Locks: the new run; waits for a concurrent start under the same key.
--- Errors: JE002 (workflow or version), JE003 (input, priority), JE005 (key used with another input).
+-- Errors: JE002 (workflow or version), JE003 (input, priority, tags), JE005 (key used with another input), JE006 (input too large).
 create function fencepost.start_run(workflow text, input jsonb default '{}', version int default null, idempotency_key text default null,
                                     tags text[] default '{}', priority int default null, tenant text default null)
 returns bigint
@@ -28,7 +28,8 @@ declare
 begin
   v_version := find_version(start_run.workflow, start_run.version);
   perform check_lane('run', coalesce(start_run.priority, 5)),
-          check_job_options(null, null, start_run.idempotency_key, null, null, null);
+          check_job_options(null, null, start_run.idempotency_key, null, null, null, start_run.tenant), check_tags(start_run.tags),
+          check_size(v_input, format('the input of %s', start_run.workflow));
   v_problem := schema_problem(v_version.definition -> 'input', v_input, 'input');
   if v_problem is not null then
     perform raise_error('JE003', format('the input does not fit the schema of %s version %s', start_run.workflow, v_version.version), v_problem, 'See the definition of the version.');
@@ -51,7 +52,28 @@ begin
 end
 $$;
 comment on function fencepost.start_run(text, jsonb, int, text, text[], int, text)
-  is 'Starts a run of a workflow in the caller''s transaction and returns its id; with a used idempotency key, the run that has it. Raises JE002, JE003, JE005.';
+  is 'Starts a run of a workflow in the caller''s transaction and returns its id; with a used idempotency key, the run that has it. Raises JE002, JE003, JE005, JE006.';
+
+-- Errors: JE003 for tags that are none, or too many.
+create function fencepost_private.check_tags(p_tags text[])
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_bad text;
+begin
+  if cardinality(p_tags) > 100 then
+    perform raise_error('JE003', 'a run may have at most 100 tags', format('received %s', cardinality(p_tags)), 'They are words for finding it: data belongs into the input.');
+  end if;
+  select coalesce(left(quote_literal(t), 100), 'null') into v_bad from unnest(p_tags) as t where t is null or length(t) not between 1 and 200 limit 1;
+  if found then
+    perform raise_error('JE003', 'a tag must have 1 to 200 characters', format('received %s', v_bad), 'Tags are words for finding a run.');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_tags(text[]) is 'Raises JE003 for tags that no run may have.';
 
 -- A published version by workflow name and number (null: the latest). Errors: JE002.
 create function fencepost_private.find_version(p_workflow text, p_version int, out workflow_id int, out version_id int, out version int, out definition jsonb)
@@ -167,6 +189,7 @@ begin
   failure := case
     when not found then format('JE002: workflow %s%s does not exist', p_workflow, ' version ' || p_version)
     when v_outer.depth >= 20 then 'JE003: child runs are nested at most 20 deep'
+    when octet_length(p_input::text) > 1048576 then format('JE006: the input of %s is too large: %s bytes of at most 1048576', p_workflow, octet_length(p_input::text))
     else 'JE003: ' || schema_problem(v_version.definition -> 'input', p_input, 'input') end;
   if failure is not null then
     return;

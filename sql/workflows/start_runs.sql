@@ -1,5 +1,5 @@
 -- Starts many runs of one workflow, one for each input, all or nothing, the fast way. Returns their ids in that order.
--- Errors: JE002, JE003 (the message names the place in the list, counted from 1).
+-- Errors: JE002, JE003, JE006 (the message names the place in the list, counted from 1).
 create function fencepost.start_runs(workflow text, inputs jsonb[], version int default null, tags text[] default '{}', priority int default null, tenant text default null)
 returns bigint[]
 language plpgsql
@@ -17,7 +17,8 @@ begin
     return '{}'::bigint[];
   end if;
   v_version := find_version(start_runs.workflow, start_runs.version);
-  perform check_lane('run', coalesce(start_runs.priority, 5));
+  perform check_lane('run', coalesce(start_runs.priority, 5)), check_job_options(null, null, null, null, null, null, start_runs.tenant), check_tags(start_runs.tags);
+  perform check_size(i.input, format('input %s of the list', i.place)) from unnest(start_runs.inputs) with ordinality as i(input, place);
   if v_version.definition ? 'input' then
     select i.place, s.problem into v_problem
     from unnest(start_runs.inputs) with ordinality as i(input, place)
@@ -34,4 +35,4 @@ begin
   return v_ids;
 end
 $$;
-comment on function fencepost.start_runs(text, jsonb[], int, text[], int, text) is 'Starts one run for each input, all or nothing, and returns their ids in that order. Raises JE002, JE003.';
+comment on function fencepost.start_runs(text, jsonb[], int, text[], int, text) is 'Starts one run for each input, all or nothing, and returns their ids in that order. Raises JE002, JE003, JE006.';

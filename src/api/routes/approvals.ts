@@ -63,7 +63,7 @@ const decide = (verb: 'approve' | 'reject') =>
     body: decision,
     bodyRequired: false,
     answers: { 200: { description: 'The approval with its decision.', schema: Approval } },
-    problems: ['JE002', 'JE004'],
+    problems: ['JE002', 'JE004', 'JE006'],
     handle: async ({ params: { id }, body }, { db }) => {
       const decided = await db.transaction(async (tx) => {
         await (verb === 'approve' ? approve : reject)(tx, id, body)

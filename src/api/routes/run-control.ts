@@ -179,7 +179,7 @@ const signal = endpoint({
       schema: z.object({ id: z.int(), run_id: z.int(), name: z.string() }),
     },
   },
-  problems: ['JE002', 'JE004'],
+  problems: ['JE002', 'JE004', 'JE006'],
   handle: async ({ params: { id, name }, body: { payload } }, { db }) => ({
     status: 202,
     body: { id: await signalRun(db, id, name, payload), run_id: id, name },

@@ -45,7 +45,7 @@ const start = endpoint({
     202: { description: 'Started.', schema: Started },
     200: { description: 'Nothing new: the key stands for this run.', schema: Started },
   },
-  problems: ['JE002', 'JE005'],
+  problems: ['JE002', 'JE005', 'JE006'],
   handle: async ({ params: { name: workflow }, body, headers }, { db }) => {
     const run: NewRun = { ...withKey(body, headers[IDEMPOTENCY_KEY]), workflow }
     const known = await existing(run, db)

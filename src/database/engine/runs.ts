@@ -72,7 +72,8 @@ export type NewRuns = Omit<NewRun, 'input' | 'idempotency_key'>
 /**
  * Starts a run and returns its id: the new one, or that of the run which has the idempotency key.
  *
- * @throws FencepostError JE002 (workflow or version), JE003 (input, priority), JE005 (key used with another input)
+ * @throws FencepostError JE002 (workflow or version), JE003 (input, priority, tags), JE005 (key used with another input),
+ *   JE006 (input of more than 1 MiB)
  */
 export function startRun(db: Queryable, run: NewRun, options?: QueryOptions): Promise<number> {
   const { input, ...rest } = run
@@ -86,7 +87,7 @@ export function startRun(db: Queryable, run: NewRun, options?: QueryOptions): Pr
 /**
  * Starts a run for each input, all or nothing: the fast way. Returns their ids in that order.
  *
- * @throws FencepostError JE002, JE003; the message names the place in the list, from 1
+ * @throws FencepostError JE002, JE003, JE006; the message names the place in the list, from 1
  */
 export function startRuns(
   db: Queryable,
@@ -190,7 +191,7 @@ export function migrateRun(
 /**
  * Sends a signal to a run: the task that waits for it takes it, or the first that will. Returns its id.
  *
- * @throws FencepostError JE002, JE003 (name); JE004 when the run has ended
+ * @throws FencepostError JE002, JE003 (name), JE006 (payload of more than 1 MiB); JE004 when it has ended
  */
 export function signalRun(
   db: Queryable,

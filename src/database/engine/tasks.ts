@@ -215,7 +215,7 @@ export interface Decided {
 /**
  * Approves: the run goes on.
  *
- * @throws FencepostError JE002; JE004 when it was decided before
+ * @throws FencepostError JE002, JE003 (a text too long), JE006 (data of more than 1 MiB); JE004 when it was decided before
  */
 export function approve(
   db: Queryable,
@@ -229,7 +229,7 @@ export function approve(
 /**
  * Rejects, with the consequence that the task's `on_reject` names.
  *
- * @throws FencepostError JE002; JE004 when it was decided before
+ * @throws FencepostError JE002, JE003 (a text too long), JE006 (data of more than 1 MiB); JE004 when it was decided before
  */
 export function reject(
   db: Queryable,
