@@ -3,6 +3,7 @@ import type { Database } from '../database/database.ts'
 import * as engine from '../database/engine.ts'
 import { FencepostError } from '../errors.ts'
 import { Bell } from './bell.ts'
+import { Housekeeping } from './housekeeping.ts'
 
 /** What keeps a worker's leases alive. */
 export interface PulseSettings {
@@ -43,24 +44,27 @@ export class PulseLoop {
   readonly #settings: PulseSettings
   readonly #tell: (news: PulseNews) => void
   readonly #beats = new Bell()
-  readonly #chores = new Bell()
+  readonly #housekeeping: Housekeeping
   readonly #backoff = new Backoff()
   #incarnation: number | undefined
   #held: Held = { ids: [], tokens: [] }
   /** True while the thread of the handlers does nothing else: then the list of what it holds is old. */
   #blocked = false
   #closed = false
-  #trouble: string | undefined
   #running: Promise<unknown> | undefined
 
   constructor(db: Database, settings: PulseSettings, tell: (news: PulseNews) => void) {
     this.#db = db
     this.#settings = settings
     this.#tell = tell
+    this.#housekeeping = new Housekeeping(db, Math.min(1_000, settings.ttl / 6), (message) =>
+      tell({ kind: 'trouble', message }),
+    )
   }
 
   start(): void {
-    this.#running ??= Promise.all([this.#beat(), this.#maintain()])
+    this.#running ??= this.#beat()
+    if (this.#settings.maintain) this.#housekeeping.start()
   }
 
   /** The incarnation whose leases are kept; none while there is none. */
@@ -85,9 +89,8 @@ export class PulseLoop {
   async close(): Promise<void> {
     this.#closed = true
     this.#beats.ring()
-    this.#chores.ring()
     this.#backoff.stop()
-    await this.#running
+    await Promise.all([this.#running, this.#housekeeping.close()])
   }
 
   async #beat(): Promise<void> {
@@ -146,30 +149,5 @@ export class PulseLoop {
       }
     }
     if (told.length > 0) this.#tell({ kind: 'directives', directives: told })
-  }
-
-  async #maintain(): Promise<void> {
-    const { ttl, maintain } = this.#settings
-    if (!maintain) return
-    const every = Math.min(1_000, ttl / 6)
-    while (!this.#closed) {
-      await this.#chores.wait(every * (0.75 + Math.random() / 2))
-      if (this.#closed) return
-      try {
-        const steps = await engine.maintain(this.#db, { timeout: 60_000 })
-        this.#report(steps.find(({ error }) => error !== null))
-      } catch (error) {
-        // A server that is down is heard of elsewhere.
-        if (!(error instanceof FencepostError)) continue
-        this.#report({ step: 'maintain()', error: error.message })
-      }
-    }
-  }
-
-  /** Tells what fails once, until something else does. */
-  #report(failed: { readonly step: string; readonly error: string | null } | undefined): void {
-    const message = failed === undefined ? undefined : `${failed.step}: ${failed.error}`
-    if (message !== undefined && message !== this.#trouble) this.#tell({ kind: 'trouble', message })
-    this.#trouble = message
   }
 }

@@ -106,6 +106,28 @@ describe('fencepost serve', () => {
     expect(await server.ended).toMatchObject({ code: 0, err: '' })
   })
 
+  it('keeps house, so that a database which nobody else serves does not wait for a worker', async () => {
+    const keptAt = async () => {
+      const text = `select max(last_at) as at from fencepost_private.maintain_step`
+      const [row] = await database.db.query<{ at: Date | null }>(text)
+      return row?.at?.getTime() ?? 0
+    }
+    const moved = `update fencepost_private.maintain_step set next_at = '-infinity'`
+    for (const [args, keeps] of [
+      [[], true],
+      [['--no-maintain'], false],
+    ] as const) {
+      await database.db.query(moved)
+      const before = await keptAt()
+      const server = spawnCli(['serve', '--port', '0', ...args], { DATABASE_URL: database.url })
+      await server.says(/"url":"(http:[^"]+)"/)
+      if (keeps) await expect.poll(keptAt, { timeout: 10_000 }).toBeGreaterThan(before)
+      server.child.kill('SIGTERM')
+      expect(await server.ended).toMatchObject({ code: 0, err: '' })
+      if (!keeps) expect(await keptAt()).toBe(before)
+    }
+  })
+
   it('says when its port is taken, and does not listen for others by mistake', async () => {
     const first = spawnCli(['serve', '--port', '0'], { DATABASE_URL: database.url })
     const [, port = ''] = await first.says(/"url":"http:[^"]+:(\d+)"/)

@@ -269,6 +269,19 @@ describe('workers and leases', () => {
     })
   })
 
+  it('calls a silent worker lost by the clock, whether or not somebody keeps house', async () => {
+    const status = () =>
+      one<string>(db(), `select status from fencepost.workers where name = 'silent'`)
+    await db().query(`select fencepost.register_worker('silent', 'here', 0, '{}', '30 s')`)
+    await moveClock(db(), '29 seconds')
+    expect(await status()).toBe('active')
+    await moveClock(db(), '2 seconds')
+    expect(await status()).toBe('lost')
+    await db().query(`select fencepost.heartbeat('silent')`)
+    expect(await status()).toBe('active')
+    await restoreClock(db())
+  })
+
   it('says until when a lease cannot be taken back: the least of heartbeat, silence about the job, and deadline', async () => {
     await freezeClock(db())
     const type = freshType()

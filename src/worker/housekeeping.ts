@@ -1,0 +1,60 @@
+import type { Database } from '../database/database.ts'
+import * as engine from '../database/engine.ts'
+import { FencepostError } from '../errors.ts'
+import { Bell } from './bell.ts'
+
+/** Calls `maintain()` again and again: of all who do, the database lets one work. */
+export class Housekeeping {
+  readonly #db: Database
+  readonly #every: number
+  readonly #tell: (message: string) => void
+  readonly #chores = new Bell()
+  #closed = false
+  #trouble: string | undefined
+  #running: Promise<void> | undefined
+
+  /**
+   * @param every the pause between calls, in ms
+   * @param tell hears what fails, once until something else does
+   */
+  constructor(db: Database, every: number, tell: (message: string) => void) {
+    this.#db = db
+    this.#every = every
+    this.#tell = tell
+  }
+
+  start(): void {
+    this.#running ??= this.#run()
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#chores.ring()
+    await this.#running
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#closed) {
+      await this.#chores.wait(this.#every * (0.75 + Math.random() / 2))
+      if (this.#closed) return
+      try {
+        const steps = await engine.maintain(this.#db, { timeout: 60_000 })
+        this.#report(steps.find(({ error }) => error !== null))
+      } catch (error) {
+        // A server that is down is heard of elsewhere.
+        if (!(error instanceof FencepostError)) continue
+        this.#report({ step: 'maintain()', error: error.message })
+      }
+    }
+  }
+
+  #report(failed: { readonly step: string; readonly error: string | null } | undefined): void {
+    const message = failed === undefined ? undefined : `${failed.step}: ${failed.error}`
+    if (message !== undefined && message !== this.#trouble) this.#tell(message)
+    this.#trouble = message
+  }
+}
