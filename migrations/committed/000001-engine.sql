@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:0ebbfbe0af5ed3d49c4289583053482a6db7e3cf
+--! Hash: sha1:a7a470ffffebdcaefc3049657d698e7eca86f6b0
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -1628,7 +1628,7 @@ begin
     end if;
   end if;
   if v_suspect then
-    perform check_new_jobs(v_jobs);
+    perform check_new_jobs(v_jobs, cardinality(p_jobs) > 1);
   end if;
 
   if cardinality(v_jobs) > 0 then
@@ -1676,16 +1676,18 @@ $$;
 comment on function fencepost_private.enqueue_rows(fencepost_private.new_job[], timestamptz, boolean)
   is 'Stores jobs set-wise: checks, idempotency keys, bodies, places, depth, events, wake-up. Raises JE005, JE006, JE007.';
 
--- Names the first job that its type refuses, and why. Called only when one may be refused.
+-- Names the first job that its type refuses, and why; of several (p_listed) also its place. Called only when one may be
+-- refused.
 -- Errors: JE006, JE007.
-create function fencepost_private.check_new_jobs(p_jobs fencepost_private.new_job[])
+create function fencepost_private.check_new_jobs(p_jobs fencepost_private.new_job[], p_listed boolean)
 returns void
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v record;
+  v       record;
+  v_where text;
 begin
   select j.ordinal, t.type, t.accept, t.max_pending, t.max_payload_bytes, t.payload_check, j.payload, octet_length(j.payload::text) as bytes,
          case
@@ -1707,25 +1709,26 @@ begin
   if not found then
     return;
   end if;
+  v_where := case when p_listed then format('job %s of the list: ', v.ordinal) else '' end;
 
   if v.problem = 'closed' then
-    perform raise_error('JE007', format('type %s does not accept jobs now', v.type), format('job %s of the list', v.ordinal),
+    perform raise_error('JE007', format('type %s does not accept jobs now', v.type), v_where || format('received a job of type %s', v.type),
       format('An operator opens it again with fencepost.configure_type(%L, accept => true).', v.type));
   elsif v.problem = 'large' then
     perform raise_error('JE006', format('the payload for %s is too large', v.type),
-      format('received %s bytes in job %s of the list; the limit is %s', v.bytes, v.ordinal, v.max_payload_bytes),
+      v_where || format('received %s bytes; the limit is %s', v.bytes, v.max_payload_bytes),
       'Store large data elsewhere and enqueue a reference to it, or raise max_payload_bytes of the type.');
   elsif v.problem = 'check' then
     perform raise_error('JE006', format('the payload for %s fails the check of its type', v.type),
-      format('job %s of the list: received %s', v.ordinal, clipped(shown(v.payload)::text, 400)),
+      v_where || format('received %s', clipped(shown(v.payload)::text, 400)),
       format('It must satisfy the SQL/JSON path predicate %s', v.payload_check));
   else
-    perform raise_error('JE007', format('the queue of %s is full', v.type), format('job %s of the list would exceed max_pending = %s', v.ordinal, v.max_pending),
+    perform raise_error('JE007', format('the queue of %s is full', v.type), v_where || format('it would exceed max_pending = %s', v.max_pending),
       'Try again later, add workers, or raise max_pending of the type.');
   end if;
 end
 $$;
-comment on function fencepost_private.check_new_jobs(fencepost_private.new_job[]) is 'Raises JE006 or JE007 for the first of these jobs that its type refuses.';
+comment on function fencepost_private.check_new_jobs(fencepost_private.new_job[], boolean) is 'Raises JE006 or JE007 for the first of these jobs that its type refuses.';
 
 -- Takes the idempotency keys of these jobs. Returns {ordinal: job id} for those whose key was already taken.
 -- Errors: JE005 when a taken key stands for another payload.
@@ -1774,7 +1777,7 @@ begin
   limit 1;
   if found then
     perform raise_error('JE005', format('idempotency key %s was already used with another payload', quote_literal(v_clash.key)),
-      format('job %s of the list; the key belongs to job %s', v_clash.ordinal, v_clash.job_id),
+      case when cardinality(p_jobs) > 1 then format('job %s of the list: ', v_clash.ordinal) else '' end || format('the key belongs to job %s', v_clash.job_id),
       'Send the same payload to get the same job, or use another key.');
   end if;
   return v_known;
@@ -1873,7 +1876,7 @@ begin
     when length(p_idempotency_key) not between 1 and 500 then
       array['the idempotency key must have 1 to 500 characters', format('%s characters', length(p_idempotency_key)), 'Hash a longer key.']
     when p_max_attempts not between 1 and 1000000 then
-      array['max_attempts must be at least 1', format('max_attempts = %s', p_max_attempts), 'Use 1 for a job that must not be tried again.']
+      array['max_attempts must be from 1 to 1000000', format('max_attempts = %s', p_max_attempts), 'Use 1 for a job that must not be tried again.']
     when p_timeout <= interval '0' or p_timeout > interval '100 years' then
       array['the timeout must be longer than nothing, and at most 100 years', format('timeout = %s', p_timeout), 'Leave it out for no limit.']
     when jsonb_typeof(p_headers) <> 'object' then
@@ -1906,7 +1909,11 @@ as $$
 #variable_conflict use_column
 declare
   v_now  timestamptz := fencepost_private.now();
-  v_keys constant text[] := array['type', 'payload', 'priority', 'run_at', 'delay', 'idempotency_key', 'max_attempts', 'timeout', 'headers', 'tenant'];
+  v_keys constant jsonb := '{
+    "type": {"is": "string", "must_be": "a text"}, "payload": {}, "priority": {"is": "number", "must_be": "a whole number from 0 to 9"},
+    "run_at": {"is": "string", "must_be": "a time such as \"2030-01-31T12:00:00Z\""}, "delay": {"is": "string", "must_be": "an interval such as \"10 minutes\""},
+    "idempotency_key": {"is": "string", "must_be": "a text"}, "max_attempts": {"is": "number", "must_be": "a whole number from 1 to 1000000"},
+    "timeout": {"is": "string", "must_be": "an interval such as \"10 minutes\""}, "headers": {}, "tenant": {"is": "string", "must_be": "a text"}}'::jsonb;
   v_bad  record;
   v_rows new_job[];
 begin
@@ -1914,17 +1921,20 @@ begin
     perform raise_error('JE003', 'jobs must be a JSON array of objects', format('received %s', coalesce(jsonb_typeof(enqueue_many.jobs), 'null')),
       'For example [{"type": "email.send", "payload": {"to": "a@b.c"}}].');
   end if;
-  select e.ordinal, jsonb_typeof(e.item) as kind, k.key into v_bad
+  select e.ordinal, jsonb_typeof(e.item) as kind, k.key, k.value into v_bad
   from jsonb_array_elements(enqueue_many.jobs) with ordinality as e(item, ordinal)
-  left join lateral (select o.key from jsonb_object_keys(case jsonb_typeof(e.item) when 'object' then e.item else '{}' end) as o(key)
-                     where not o.key = any (v_keys) limit 1) as k on true
+  left join lateral (
+    select o.key, o.value from jsonb_each(case jsonb_typeof(e.item) when 'object' then e.item else '{}' end) as o(key, value)
+    where not v_keys ? o.key or jsonb_typeof(o.value) not in (v_keys -> o.key ->> 'is', 'null') limit 1) as k on true
   where jsonb_typeof(e.item) <> 'object' or k.key is not null
   order by e.ordinal limit 1;
-  if found then
-    perform raise_error('JE003',
-      case when v_bad.key is null then format('job %s of the list is not an object', v_bad.ordinal) else format('job %s of the list has the unknown key %s', v_bad.ordinal, quote_literal(v_bad.key)) end,
-      format('received %s', coalesce(quote_literal(v_bad.key), v_bad.kind)),
-      coalesce(did_you_mean(v_bad.key, v_keys), '') || 'Known keys: ' || array_to_string(v_keys, ', ') || '.');
+  if v_bad.key is null and v_bad.kind is not null then
+    perform raise_error('JE003', format('job %s of the list is not an object', v_bad.ordinal), format('received %s', v_bad.kind), 'For example {"type": "email.send"}.');
+  elsif not v_keys ? v_bad.key then
+    perform raise_error('JE003', format('job %s of the list has the unknown key %s', v_bad.ordinal, quote_literal(v_bad.key)), format('received %s', quote_literal(v_bad.key)),
+      coalesce(did_you_mean(v_bad.key, array(select k from jsonb_object_keys(v_keys) as k)), '') || 'Known keys: ' || (select string_agg(k, ', ') from jsonb_object_keys(v_keys) as k) || '.');
+  elsif v_bad.key is not null then
+    perform raise_wrong_value(v_bad.ordinal, v_bad.key, v_bad.value, v_keys);
   end if;
 
   begin
@@ -1934,8 +1944,9 @@ begin
       from jsonb_array_elements(enqueue_many.jobs) with ordinality as e(item, ordinal)
       cross join lateral jsonb_to_record(e.item) as r(type text, payload jsonb, priority int, run_at timestamptz, delay interval, idempotency_key text, max_attempts int, timeout interval, headers jsonb, tenant text)
       order by e.ordinal);
-  exception when data_exception or datetime_field_overflow or invalid_text_representation or invalid_datetime_format or numeric_value_out_of_range then
-    perform raise_error('JE003', 'a job of the list has a value of the wrong kind', sqlerrm, 'priority and max_attempts are whole numbers, run_at is a time, delay and timeout are intervals such as "10 minutes".');
+  exception when data_exception then
+    perform raise_wrong_value(b.ordinal, b.key, b.value, v_keys) from first_wrong_value(enqueue_many.jobs) as b where b.ordinal is not null;
+    raise;
   end;
 
   perform check_lane(r.type, coalesce(r.priority, 5), format('job %s of the list: ', e.ordinal)),
@@ -1965,6 +1976,42 @@ end
 $$;
 comment on function fencepost.enqueue_many(jsonb)
   is 'Enqueues a JSON array of jobs (keys as the parameters of enqueue), all or nothing; returns job_id and created in input order. Raises JE003, JE005, JE006, JE007.';
+
+create function fencepost_private.raise_wrong_value(p_ordinal bigint, p_key text, p_value jsonb, p_keys jsonb)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  perform raise_error('JE003', format('job %s of the list: %s must be %s', p_ordinal, p_key, p_keys -> p_key ->> 'must_be'), format('received %s = %s', p_key, left(p_value::text, 200)), 'Leave it out for the default.');
+end
+$$;
+comment on function fencepost_private.raise_wrong_value(bigint, text, jsonb, jsonb) is 'Raises JE003 for a value of a job in a list, naming its place.';
+
+-- The first value in a list of jobs that is of the right JSON type and still no number, time or interval, or beyond the
+-- calendar.
+create function fencepost_private.first_wrong_value(p_jobs jsonb, out ordinal bigint, out key text, out value jsonb)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  for ordinal, key, value in
+    select e.ordinal, o.key, o.value from jsonb_array_elements(p_jobs) with ordinality as e(item, ordinal) cross join lateral jsonb_each(e.item) as o
+    where o.key in ('priority', 'max_attempts', 'run_at', 'delay', 'timeout') order by e.ordinal
+  loop
+    begin
+      perform r.*, fencepost_private.now() + r.delay from jsonb_to_record(jsonb_build_object(key, value)) as r(priority int, max_attempts int, run_at timestamptz, delay interval, timeout interval);
+    exception when data_exception then
+      return;
+    end;
+  end loop;
+  ordinal := null;
+end
+$$;
+comment on function fencepost_private.first_wrong_value(jsonb) is 'The first value in a list of jobs that PostgreSQL cannot read, with its place.';
 --! EndIncluded jobs/enqueue_many.sql
 --! Included jobs/enqueue_batch.sql
 -- Enqueues many jobs of one type, the fast way: one call, one statement a table.
@@ -2438,7 +2485,7 @@ begin
     perform raise_error('JE011', 'this schema speaks worker protocol 1', format('received protocol = %s', coalesce(register_worker.protocol::text, 'null')),
       'Upgrade the client, or run fencepost migrate with the version of the client.');
   end if;
-  perform check_worker(register_worker.name, register_worker.ttl);
+  perform check_worker(register_worker.name, register_worker.ttl), check_types(coalesce(register_worker.types, '{}'));
 
   -- again while another session registers the same name at the same time: the later one wins
   while v_id is null loop
@@ -2574,15 +2621,28 @@ begin
     perform raise_error('JE003', 'jobs are claimed in READ COMMITTED only', format('received a transaction that is %s', upper(current_setting('transaction_isolation'))),
       'A claim must see what was committed a moment ago: run it in a transaction of its own.');
   end if;
-  if p_types is null or array_position(p_types, null) is not null then
-    perform raise_error('JE003', 'types must be an array of names', format('received %s', coalesce(p_types::text, 'null')), 'For example array[''email.send''].');
-  end if;
+  perform check_types(p_types);
   if p_max is null or p_max not between 0 and 10000 then
     perform raise_error('JE003', 'max must be from 0 to 10000', format('received max = %s', coalesce(p_max::text, 'null')), 'Claim no more than can start soon.');
   end if;
 end
 $$;
 comment on function fencepost_private.check_claim(text[], int) is 'Raises JE003 when a claim makes no sense, or runs outside READ COMMITTED.';
+
+-- Errors: JE003 when these are no names of types.
+create function fencepost_private.check_types(p_types text[])
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_types is null or array_position(p_types, null) is not null then
+    perform raise_error('JE003', 'types must be an array of names', format('received %s', coalesce(p_types::text, 'null')), 'For example array[''email.send''].');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_types(text[]) is 'Raises JE003 unless these are names of types.';
 
 -- Opens a worker's claim: takes its shared lock, then reads its status, in this order. The final sweep of an ended
 -- worker takes the lock exclusively, so a claim that commits late is swept too. Null: unknown, or being swept.
@@ -2629,11 +2689,14 @@ volatile
 set search_path = fencepost_private, pg_temp
 as $$
 begin
+  if p_worker is null then
+    perform raise_error('JE003', 'a worker must be named', 'received null', 'Give the number that register_worker() returned, or the name of the worker.');
+  end if;
   perform raise_error('JE010', format('worker %s is %s', p_worker, coalesce(p_status::text, 'unknown')), format('received worker = %s', p_worker),
     'Its jobs belong to others now: stop their handlers, then register again with fencepost.register_worker().');
 end
 $$;
-comment on function fencepost_private.raise_worker_lost(text, fencepost_private.worker_status) is 'Raises JE010 for a worker that is lost, stopped or unknown.';
+comment on function fencepost_private.raise_worker_lost(text, fencepost_private.worker_status) is 'Raises JE010 for a worker that is lost, stopped or unknown, JE003 for none.';
 --! EndIncluded jobs/claim.sql
 --! Included jobs/complete_jobs.sql
 -- Ends attempts well, set-wise: deletes their leases, writes one event each. Whoever does not hold (job, token) is
@@ -2748,8 +2811,9 @@ end
 $$;
 comment on function fencepost_private.check_results(bigint[], jsonb[], text) is 'Raises JE006 for the first result that is larger than its type allows.';
 
--- Both arrays of a batch must name pairs. Errors: JE003.
-create function fencepost_private.check_pairs(p_ids bigint[], p_tokens int[], p_what text)
+-- Both arrays of a batch must name pairs, and what is told of the jobs (p_names, of these p_lengths; null was left out)
+-- must be as long: else something would be told of the wrong job, or be lost. Errors: JE003.
+create function fencepost_private.check_pairs(p_ids bigint[], p_tokens int[], p_what text, p_names text[] default '{}', p_lengths int[] default '{}')
 returns void
 language plpgsql
 immutable
@@ -2760,9 +2824,15 @@ begin
     perform raise_error('JE003', format('%s needs one token for each job id', p_what),
       format('received %s ids and %s tokens', coalesce(cardinality(p_ids), 0), coalesce(cardinality(p_tokens), 0)), 'The token is what claim returned with the job.');
   end if;
+  for v_place in 1..cardinality(p_names) loop
+    if p_lengths[v_place] <> coalesce(cardinality(p_ids), 0) then
+      perform raise_error('JE003', format('%s needs one of %s for each job id, or none at all', p_what, p_names[v_place]),
+        format('received %s ids and %s %s', coalesce(cardinality(p_ids), 0), p_lengths[v_place], p_names[v_place]), 'Give nulls where there is nothing to tell, or leave the array out.');
+    end if;
+  end loop;
 end
 $$;
-comment on function fencepost_private.check_pairs(bigint[], int[], text) is 'Raises JE003 unless there is one token for each job id.';
+comment on function fencepost_private.check_pairs(bigint[], int[], text, text[], int[]) is 'Raises JE003 unless there is one token for each job id, and arrays about the jobs are as long.';
 --! EndIncluded jobs/complete_jobs.sql
 --! Included jobs/complete.sql
 -- Completes one attempt, in the caller's transaction: what the handler wrote there, the result and the event are one
@@ -2836,7 +2906,7 @@ security definer
 set search_path = fencepost_private, pg_temp
 as $$
 begin
-  perform check_pairs(complete_many.job_ids, complete_many.tokens, 'complete_many');
+  perform check_pairs(complete_many.job_ids, complete_many.tokens, 'complete_many', '{results}', array[cardinality(complete_many.results)]);
   perform check_results(complete_many.job_ids, complete_many.results);
   return query
   select d.id, d.token
@@ -3000,7 +3070,8 @@ security definer
 set search_path = fencepost_private, pg_temp
 as $$
 begin
-  perform check_pairs(fail_many.job_ids, fail_many.tokens, 'fail_many');
+  perform check_pairs(fail_many.job_ids, fail_many.tokens, 'fail_many', '{errors,retry_in,permanent,details}',
+                      array[cardinality(fail_many.errors), cardinality(fail_many.retry_in), cardinality(fail_many.permanent), cardinality(fail_many.details)]);
   return query
   select f.job_id, f.verdict, f.token
   from fail_jobs(fail_many.job_ids, fail_many.tokens, fail_many.errors, fail_many.details, fail_many.retry_in, fail_many.permanent,
@@ -3138,8 +3209,9 @@ declare
   v_busy   bigint[];
 begin
   perform check_claim(exchange.types, exchange.max);
-  perform check_pairs(exchange.completed_ids, exchange.completed_tokens, 'exchange (completed)');
-  perform check_pairs(exchange.failed_ids, exchange.failed_tokens, 'exchange (failed)');
+  perform check_pairs(exchange.completed_ids, exchange.completed_tokens, 'exchange (completed)', '{results}', array[cardinality(exchange.completed_results)]);
+  perform check_pairs(exchange.failed_ids, exchange.failed_tokens, 'exchange (failed)', '{errors,details,retry_in,permanent}',
+                      array[cardinality(exchange.failed_errors), cardinality(exchange.failed_details), cardinality(exchange.failed_retry_in), cardinality(exchange.failed_permanent)]);
   perform check_pairs(exchange.running_ids, exchange.running_tokens, 'exchange (running)');
   v_active := enter_worker(exchange.worker_id);
 
@@ -5258,11 +5330,11 @@ begin
   perform check_choice(p_spec, 'on_failure', array['fail', 'continue'], p_place);
 
   v_needed := case v_kind when 'job' then 'type' when 'map' then 'type' when 'signal' then 'signal' when 'workflow' then 'workflow' end;
-  if v_needed is not null and coalesce(p_spec ->> v_needed, '') !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}$' then
+  if v_needed is not null and not is_name(p_spec -> v_needed) then
     perform raise_error('JE008', format('a task of kind %s needs a %s', v_kind, v_needed), format('at %s.%s: received %s', p_place, v_needed, coalesce(left((p_spec -> v_needed)::text, 200), 'nothing')),
       'A name such as payment.charge.');
   end if;
-  if p_spec ? 'compensate' and coalesce(p_spec ->> 'compensate', '') !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}$' then
+  if p_spec ? 'compensate' and not is_name(p_spec -> 'compensate') then
     perform raise_error('JE008', 'compensate names the type of the job that undoes the task', format('at %s.compensate: received %s', p_place, left((p_spec -> 'compensate')::text, 200)), 'A name such as payment.refund.');
   end if;
   if p_spec ? 'after' and (jsonb_typeof(p_spec -> 'after') <> 'array' or exists (select from jsonb_array_elements(p_spec -> 'after') as a where jsonb_typeof(a) <> 'string')) then
@@ -5284,6 +5356,9 @@ begin
   perform check_number(p_spec, 'priority', 0, 9, p_place), check_number(p_spec, 'max_parallel', 1, 1000000, p_place), check_number(p_spec, 'version', 1, 2147483647, p_place);
   perform check_choice(p_spec, 'on_expiry', array['reject', 'approve', 'fail'], p_place), check_choice(p_spec, 'on_reject', array['fail', 'skip', 'continue'], p_place);
   perform check_interval(p_spec, 'timeout', p_place), check_interval(p_spec, 'expires_after', p_place), check_interval(p_spec, 'delay', p_place);
+  if jsonb_typeof(p_spec -> 'description') <> 'string' then
+    perform raise_error('JE008', 'description must be a text', format('at %s.description: received %s', p_place, left((p_spec -> 'description')::text, 200)), 'It is for people.');
+  end if;
   if p_spec ? 'reason' and (jsonb_typeof(p_spec -> 'reason') <> 'string' or length(p_spec ->> 'reason') not between 1 and 1000) then
     perform raise_error('JE008', 'reason must be a text of 1 to 1000 characters', format('at %s.reason: received %s', p_place, left((p_spec -> 'reason')::text, 200)), 'What the person who decides should know.');
   end if;
@@ -5292,6 +5367,13 @@ begin
 end
 $$;
 comment on function fencepost_private.check_task(jsonb, text, jsonb) is 'Raises JE008 for the first problem of a task in a definition.';
+
+create function fencepost_private.is_name(p_value jsonb)
+returns boolean
+language sql
+immutable
+return coalesce(jsonb_typeof(p_value) = 'string' and p_value #>> '{}' ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}$', false);
+comment on function fencepost_private.is_name(jsonb) is 'Whether a JSON value is a text that can name a type, a signal or a workflow.';
 
 create function fencepost_private.check_keys(p_object jsonb, p_known text[], p_place text)
 returns void
@@ -12024,20 +12106,20 @@ language sql
 immutable
 set search_path = fencepost_private, pg_temp
 as $$
-  values ('max_running',       'a whole number of jobs; 0 for no limit'),
+  values ('max_running',       'a whole number of jobs up to 2147483647; 0 for no limit'),
          ('max_attempts',      'a whole number from 1 to 1000000'),
          ('timeout',           'an interval such as "30 seconds", at most 100 years; 0 for no limit'),
          ('backoff_base',      'an interval such as "2 seconds", at most 100 years'),
          ('backoff_factor',    'a number from 1 to 100'),
          ('backoff_cap',       'an interval such as "1 hour", at most 100 years'),
          ('backoff_jitter',    'a number from 0 to 1: the share of the wait that is drawn at random'),
-         ('max_pending',       'a whole number of jobs; 0 for no limit'),
+         ('max_pending',       'a whole number of jobs up to 2147483647; 0 for no limit'),
          ('max_payload_bytes', 'a whole number of bytes from 2 to 268435456'),
          ('payload_check',     'an SQL/JSON path predicate such as $.to like_regex "@"; an empty text for none'),
          ('accept',            'true or false'),
          ('publish_enqueued',  'true or false'),
          ('publish_started',   'true or false'),
-         ('dead_letter_alert', 'a whole number of jobs, at least 1'),
+         ('dead_letter_alert', 'a whole number of jobs from 1 to 2147483647'),
          ('keep_finished',     'an interval such as "7 days", at most 100 years')
 $$;
 comment on function fencepost_private.type_settings() is 'The names of the settings of a type, and what each expects.';

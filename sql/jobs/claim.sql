@@ -76,15 +76,28 @@ begin
     perform raise_error('JE003', 'jobs are claimed in READ COMMITTED only', format('received a transaction that is %s', upper(current_setting('transaction_isolation'))),
       'A claim must see what was committed a moment ago: run it in a transaction of its own.');
   end if;
-  if p_types is null or array_position(p_types, null) is not null then
-    perform raise_error('JE003', 'types must be an array of names', format('received %s', coalesce(p_types::text, 'null')), 'For example array[''email.send''].');
-  end if;
+  perform check_types(p_types);
   if p_max is null or p_max not between 0 and 10000 then
     perform raise_error('JE003', 'max must be from 0 to 10000', format('received max = %s', coalesce(p_max::text, 'null')), 'Claim no more than can start soon.');
   end if;
 end
 $$;
 comment on function fencepost_private.check_claim(text[], int) is 'Raises JE003 when a claim makes no sense, or runs outside READ COMMITTED.';
+
+-- Errors: JE003 when these are no names of types.
+create function fencepost_private.check_types(p_types text[])
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_types is null or array_position(p_types, null) is not null then
+    perform raise_error('JE003', 'types must be an array of names', format('received %s', coalesce(p_types::text, 'null')), 'For example array[''email.send''].');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_types(text[]) is 'Raises JE003 unless these are names of types.';
 
 -- Opens a worker's claim: takes its shared lock, then reads its status, in this order. The final sweep of an ended
 -- worker takes the lock exclusively, so a claim that commits late is swept too. Null: unknown, or being swept.
@@ -131,8 +144,11 @@ volatile
 set search_path = fencepost_private, pg_temp
 as $$
 begin
+  if p_worker is null then
+    perform raise_error('JE003', 'a worker must be named', 'received null', 'Give the number that register_worker() returned, or the name of the worker.');
+  end if;
   perform raise_error('JE010', format('worker %s is %s', p_worker, coalesce(p_status::text, 'unknown')), format('received worker = %s', p_worker),
     'Its jobs belong to others now: stop their handlers, then register again with fencepost.register_worker().');
 end
 $$;
-comment on function fencepost_private.raise_worker_lost(text, fencepost_private.worker_status) is 'Raises JE010 for a worker that is lost, stopped or unknown.';
+comment on function fencepost_private.raise_worker_lost(text, fencepost_private.worker_status) is 'Raises JE010 for a worker that is lost, stopped or unknown, JE003 for none.';

@@ -110,8 +110,9 @@ end
 $$;
 comment on function fencepost_private.check_results(bigint[], jsonb[], text) is 'Raises JE006 for the first result that is larger than its type allows.';
 
--- Both arrays of a batch must name pairs. Errors: JE003.
-create function fencepost_private.check_pairs(p_ids bigint[], p_tokens int[], p_what text)
+-- Both arrays of a batch must name pairs, and what is told of the jobs (p_names, of these p_lengths; null was left out)
+-- must be as long: else something would be told of the wrong job, or be lost. Errors: JE003.
+create function fencepost_private.check_pairs(p_ids bigint[], p_tokens int[], p_what text, p_names text[] default '{}', p_lengths int[] default '{}')
 returns void
 language plpgsql
 immutable
@@ -122,6 +123,12 @@ begin
     perform raise_error('JE003', format('%s needs one token for each job id', p_what),
       format('received %s ids and %s tokens', coalesce(cardinality(p_ids), 0), coalesce(cardinality(p_tokens), 0)), 'The token is what claim returned with the job.');
   end if;
+  for v_place in 1..cardinality(p_names) loop
+    if p_lengths[v_place] <> coalesce(cardinality(p_ids), 0) then
+      perform raise_error('JE003', format('%s needs one of %s for each job id, or none at all', p_what, p_names[v_place]),
+        format('received %s ids and %s %s', coalesce(cardinality(p_ids), 0), p_lengths[v_place], p_names[v_place]), 'Give nulls where there is nothing to tell, or leave the array out.');
+    end if;
+  end loop;
 end
 $$;
-comment on function fencepost_private.check_pairs(bigint[], int[], text) is 'Raises JE003 unless there is one token for each job id.';
+comment on function fencepost_private.check_pairs(bigint[], int[], text, text[], int[]) is 'Raises JE003 unless there is one token for each job id, and arrays about the jobs are as long.';

@@ -9,7 +9,7 @@ security definer
 set search_path = fencepost_private, pg_temp
 as $$
 begin
-  perform check_pairs(complete_many.job_ids, complete_many.tokens, 'complete_many');
+  perform check_pairs(complete_many.job_ids, complete_many.tokens, 'complete_many', '{results}', array[cardinality(complete_many.results)]);
   perform check_results(complete_many.job_ids, complete_many.results);
   return query
   select d.id, d.token

@@ -88,7 +88,7 @@ begin
     when length(p_idempotency_key) not between 1 and 500 then
       array['the idempotency key must have 1 to 500 characters', format('%s characters', length(p_idempotency_key)), 'Hash a longer key.']
     when p_max_attempts not between 1 and 1000000 then
-      array['max_attempts must be at least 1', format('max_attempts = %s', p_max_attempts), 'Use 1 for a job that must not be tried again.']
+      array['max_attempts must be from 1 to 1000000', format('max_attempts = %s', p_max_attempts), 'Use 1 for a job that must not be tried again.']
     when p_timeout <= interval '0' or p_timeout > interval '100 years' then
       array['the timeout must be longer than nothing, and at most 100 years', format('timeout = %s', p_timeout), 'Leave it out for no limit.']
     when jsonb_typeof(p_headers) <> 'object' then

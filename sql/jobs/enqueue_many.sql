@@ -12,7 +12,11 @@ as $$
 #variable_conflict use_column
 declare
   v_now  timestamptz := fencepost_private.now();
-  v_keys constant text[] := array['type', 'payload', 'priority', 'run_at', 'delay', 'idempotency_key', 'max_attempts', 'timeout', 'headers', 'tenant'];
+  v_keys constant jsonb := '{
+    "type": {"is": "string", "must_be": "a text"}, "payload": {}, "priority": {"is": "number", "must_be": "a whole number from 0 to 9"},
+    "run_at": {"is": "string", "must_be": "a time such as \"2030-01-31T12:00:00Z\""}, "delay": {"is": "string", "must_be": "an interval such as \"10 minutes\""},
+    "idempotency_key": {"is": "string", "must_be": "a text"}, "max_attempts": {"is": "number", "must_be": "a whole number from 1 to 1000000"},
+    "timeout": {"is": "string", "must_be": "an interval such as \"10 minutes\""}, "headers": {}, "tenant": {"is": "string", "must_be": "a text"}}'::jsonb;
   v_bad  record;
   v_rows new_job[];
 begin
@@ -20,17 +24,20 @@ begin
     perform raise_error('JE003', 'jobs must be a JSON array of objects', format('received %s', coalesce(jsonb_typeof(enqueue_many.jobs), 'null')),
       'For example [{"type": "email.send", "payload": {"to": "a@b.c"}}].');
   end if;
-  select e.ordinal, jsonb_typeof(e.item) as kind, k.key into v_bad
+  select e.ordinal, jsonb_typeof(e.item) as kind, k.key, k.value into v_bad
   from jsonb_array_elements(enqueue_many.jobs) with ordinality as e(item, ordinal)
-  left join lateral (select o.key from jsonb_object_keys(case jsonb_typeof(e.item) when 'object' then e.item else '{}' end) as o(key)
-                     where not o.key = any (v_keys) limit 1) as k on true
+  left join lateral (
+    select o.key, o.value from jsonb_each(case jsonb_typeof(e.item) when 'object' then e.item else '{}' end) as o(key, value)
+    where not v_keys ? o.key or jsonb_typeof(o.value) not in (v_keys -> o.key ->> 'is', 'null') limit 1) as k on true
   where jsonb_typeof(e.item) <> 'object' or k.key is not null
   order by e.ordinal limit 1;
-  if found then
-    perform raise_error('JE003',
-      case when v_bad.key is null then format('job %s of the list is not an object', v_bad.ordinal) else format('job %s of the list has the unknown key %s', v_bad.ordinal, quote_literal(v_bad.key)) end,
-      format('received %s', coalesce(quote_literal(v_bad.key), v_bad.kind)),
-      coalesce(did_you_mean(v_bad.key, v_keys), '') || 'Known keys: ' || array_to_string(v_keys, ', ') || '.');
+  if v_bad.key is null and v_bad.kind is not null then
+    perform raise_error('JE003', format('job %s of the list is not an object', v_bad.ordinal), format('received %s', v_bad.kind), 'For example {"type": "email.send"}.');
+  elsif not v_keys ? v_bad.key then
+    perform raise_error('JE003', format('job %s of the list has the unknown key %s', v_bad.ordinal, quote_literal(v_bad.key)), format('received %s', quote_literal(v_bad.key)),
+      coalesce(did_you_mean(v_bad.key, array(select k from jsonb_object_keys(v_keys) as k)), '') || 'Known keys: ' || (select string_agg(k, ', ') from jsonb_object_keys(v_keys) as k) || '.');
+  elsif v_bad.key is not null then
+    perform raise_wrong_value(v_bad.ordinal, v_bad.key, v_bad.value, v_keys);
   end if;
 
   begin
@@ -40,8 +47,9 @@ begin
       from jsonb_array_elements(enqueue_many.jobs) with ordinality as e(item, ordinal)
       cross join lateral jsonb_to_record(e.item) as r(type text, payload jsonb, priority int, run_at timestamptz, delay interval, idempotency_key text, max_attempts int, timeout interval, headers jsonb, tenant text)
       order by e.ordinal);
-  exception when data_exception or datetime_field_overflow or invalid_text_representation or invalid_datetime_format or numeric_value_out_of_range then
-    perform raise_error('JE003', 'a job of the list has a value of the wrong kind', sqlerrm, 'priority and max_attempts are whole numbers, run_at is a time, delay and timeout are intervals such as "10 minutes".');
+  exception when data_exception then
+    perform raise_wrong_value(b.ordinal, b.key, b.value, v_keys) from first_wrong_value(enqueue_many.jobs) as b where b.ordinal is not null;
+    raise;
   end;
 
   perform check_lane(r.type, coalesce(r.priority, 5), format('job %s of the list: ', e.ordinal)),
@@ -71,3 +79,39 @@ end
 $$;
 comment on function fencepost.enqueue_many(jsonb)
   is 'Enqueues a JSON array of jobs (keys as the parameters of enqueue), all or nothing; returns job_id and created in input order. Raises JE003, JE005, JE006, JE007.';
+
+create function fencepost_private.raise_wrong_value(p_ordinal bigint, p_key text, p_value jsonb, p_keys jsonb)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  perform raise_error('JE003', format('job %s of the list: %s must be %s', p_ordinal, p_key, p_keys -> p_key ->> 'must_be'), format('received %s = %s', p_key, left(p_value::text, 200)), 'Leave it out for the default.');
+end
+$$;
+comment on function fencepost_private.raise_wrong_value(bigint, text, jsonb, jsonb) is 'Raises JE003 for a value of a job in a list, naming its place.';
+
+-- The first value in a list of jobs that is of the right JSON type and still no number, time or interval, or beyond the
+-- calendar.
+create function fencepost_private.first_wrong_value(p_jobs jsonb, out ordinal bigint, out key text, out value jsonb)
+language plpgsql
+stable
+set search_path = fencepost_private, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  for ordinal, key, value in
+    select e.ordinal, o.key, o.value from jsonb_array_elements(p_jobs) with ordinality as e(item, ordinal) cross join lateral jsonb_each(e.item) as o
+    where o.key in ('priority', 'max_attempts', 'run_at', 'delay', 'timeout') order by e.ordinal
+  loop
+    begin
+      perform r.*, fencepost_private.now() + r.delay from jsonb_to_record(jsonb_build_object(key, value)) as r(priority int, max_attempts int, run_at timestamptz, delay interval, timeout interval);
+    exception when data_exception then
+      return;
+    end;
+  end loop;
+  ordinal := null;
+end
+$$;
+comment on function fencepost_private.first_wrong_value(jsonb) is 'The first value in a list of jobs that PostgreSQL cannot read, with its place.';

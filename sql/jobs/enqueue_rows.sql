@@ -43,7 +43,7 @@ begin
     end if;
   end if;
   if v_suspect then
-    perform check_new_jobs(v_jobs);
+    perform check_new_jobs(v_jobs, cardinality(p_jobs) > 1);
   end if;
 
   if cardinality(v_jobs) > 0 then
@@ -91,16 +91,18 @@ $$;
 comment on function fencepost_private.enqueue_rows(fencepost_private.new_job[], timestamptz, boolean)
   is 'Stores jobs set-wise: checks, idempotency keys, bodies, places, depth, events, wake-up. Raises JE005, JE006, JE007.';
 
--- Names the first job that its type refuses, and why. Called only when one may be refused.
+-- Names the first job that its type refuses, and why; of several (p_listed) also its place. Called only when one may be
+-- refused.
 -- Errors: JE006, JE007.
-create function fencepost_private.check_new_jobs(p_jobs fencepost_private.new_job[])
+create function fencepost_private.check_new_jobs(p_jobs fencepost_private.new_job[], p_listed boolean)
 returns void
 language plpgsql
 volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v record;
+  v       record;
+  v_where text;
 begin
   select j.ordinal, t.type, t.accept, t.max_pending, t.max_payload_bytes, t.payload_check, j.payload, octet_length(j.payload::text) as bytes,
          case
@@ -122,25 +124,26 @@ begin
   if not found then
     return;
   end if;
+  v_where := case when p_listed then format('job %s of the list: ', v.ordinal) else '' end;
 
   if v.problem = 'closed' then
-    perform raise_error('JE007', format('type %s does not accept jobs now', v.type), format('job %s of the list', v.ordinal),
+    perform raise_error('JE007', format('type %s does not accept jobs now', v.type), v_where || format('received a job of type %s', v.type),
       format('An operator opens it again with fencepost.configure_type(%L, accept => true).', v.type));
   elsif v.problem = 'large' then
     perform raise_error('JE006', format('the payload for %s is too large', v.type),
-      format('received %s bytes in job %s of the list; the limit is %s', v.bytes, v.ordinal, v.max_payload_bytes),
+      v_where || format('received %s bytes; the limit is %s', v.bytes, v.max_payload_bytes),
       'Store large data elsewhere and enqueue a reference to it, or raise max_payload_bytes of the type.');
   elsif v.problem = 'check' then
     perform raise_error('JE006', format('the payload for %s fails the check of its type', v.type),
-      format('job %s of the list: received %s', v.ordinal, clipped(shown(v.payload)::text, 400)),
+      v_where || format('received %s', clipped(shown(v.payload)::text, 400)),
       format('It must satisfy the SQL/JSON path predicate %s', v.payload_check));
   else
-    perform raise_error('JE007', format('the queue of %s is full', v.type), format('job %s of the list would exceed max_pending = %s', v.ordinal, v.max_pending),
+    perform raise_error('JE007', format('the queue of %s is full', v.type), v_where || format('it would exceed max_pending = %s', v.max_pending),
       'Try again later, add workers, or raise max_pending of the type.');
   end if;
 end
 $$;
-comment on function fencepost_private.check_new_jobs(fencepost_private.new_job[]) is 'Raises JE006 or JE007 for the first of these jobs that its type refuses.';
+comment on function fencepost_private.check_new_jobs(fencepost_private.new_job[], boolean) is 'Raises JE006 or JE007 for the first of these jobs that its type refuses.';
 
 -- Takes the idempotency keys of these jobs. Returns {ordinal: job id} for those whose key was already taken.
 -- Errors: JE005 when a taken key stands for another payload.
@@ -189,7 +192,7 @@ begin
   limit 1;
   if found then
     perform raise_error('JE005', format('idempotency key %s was already used with another payload', quote_literal(v_clash.key)),
-      format('job %s of the list; the key belongs to job %s', v_clash.ordinal, v_clash.job_id),
+      case when cardinality(p_jobs) > 1 then format('job %s of the list: ', v_clash.ordinal) else '' end || format('the key belongs to job %s', v_clash.job_id),
       'Send the same payload to get the same job, or use another key.');
   end if;
   return v_known;

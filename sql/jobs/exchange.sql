@@ -40,8 +40,9 @@ declare
   v_busy   bigint[];
 begin
   perform check_claim(exchange.types, exchange.max);
-  perform check_pairs(exchange.completed_ids, exchange.completed_tokens, 'exchange (completed)');
-  perform check_pairs(exchange.failed_ids, exchange.failed_tokens, 'exchange (failed)');
+  perform check_pairs(exchange.completed_ids, exchange.completed_tokens, 'exchange (completed)', '{results}', array[cardinality(exchange.completed_results)]);
+  perform check_pairs(exchange.failed_ids, exchange.failed_tokens, 'exchange (failed)', '{errors,details,retry_in,permanent}',
+                      array[cardinality(exchange.failed_errors), cardinality(exchange.failed_details), cardinality(exchange.failed_retry_in), cardinality(exchange.failed_permanent)]);
   perform check_pairs(exchange.running_ids, exchange.running_tokens, 'exchange (running)');
   v_active := enter_worker(exchange.worker_id);
 

@@ -10,7 +10,8 @@ security definer
 set search_path = fencepost_private, pg_temp
 as $$
 begin
-  perform check_pairs(fail_many.job_ids, fail_many.tokens, 'fail_many');
+  perform check_pairs(fail_many.job_ids, fail_many.tokens, 'fail_many', '{errors,retry_in,permanent,details}',
+                      array[cardinality(fail_many.errors), cardinality(fail_many.retry_in), cardinality(fail_many.permanent), cardinality(fail_many.details)]);
   return query
   select f.job_id, f.verdict, f.token
   from fail_jobs(fail_many.job_ids, fail_many.tokens, fail_many.errors, fail_many.details, fail_many.retry_in, fail_many.permanent,

@@ -25,7 +25,7 @@ begin
     perform raise_error('JE011', 'this schema speaks worker protocol 1', format('received protocol = %s', coalesce(register_worker.protocol::text, 'null')),
       'Upgrade the client, or run fencepost migrate with the version of the client.');
   end if;
-  perform check_worker(register_worker.name, register_worker.ttl);
+  perform check_worker(register_worker.name, register_worker.ttl), check_types(coalesce(register_worker.types, '{}'));
 
   -- again while another session registers the same name at the same time: the later one wins
   while v_id is null loop

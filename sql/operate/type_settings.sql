@@ -8,20 +8,20 @@ language sql
 immutable
 set search_path = fencepost_private, pg_temp
 as $$
-  values ('max_running',       'a whole number of jobs; 0 for no limit'),
+  values ('max_running',       'a whole number of jobs up to 2147483647; 0 for no limit'),
          ('max_attempts',      'a whole number from 1 to 1000000'),
          ('timeout',           'an interval such as "30 seconds", at most 100 years; 0 for no limit'),
          ('backoff_base',      'an interval such as "2 seconds", at most 100 years'),
          ('backoff_factor',    'a number from 1 to 100'),
          ('backoff_cap',       'an interval such as "1 hour", at most 100 years'),
          ('backoff_jitter',    'a number from 0 to 1: the share of the wait that is drawn at random'),
-         ('max_pending',       'a whole number of jobs; 0 for no limit'),
+         ('max_pending',       'a whole number of jobs up to 2147483647; 0 for no limit'),
          ('max_payload_bytes', 'a whole number of bytes from 2 to 268435456'),
          ('payload_check',     'an SQL/JSON path predicate such as $.to like_regex "@"; an empty text for none'),
          ('accept',            'true or false'),
          ('publish_enqueued',  'true or false'),
          ('publish_started',   'true or false'),
-         ('dead_letter_alert', 'a whole number of jobs, at least 1'),
+         ('dead_letter_alert', 'a whole number of jobs from 1 to 2147483647'),
          ('keep_finished',     'an interval such as "7 days", at most 100 years')
 $$;
 comment on function fencepost_private.type_settings() is 'The names of the settings of a type, and what each expects.';

@@ -88,11 +88,11 @@ begin
   perform check_choice(p_spec, 'on_failure', array['fail', 'continue'], p_place);
 
   v_needed := case v_kind when 'job' then 'type' when 'map' then 'type' when 'signal' then 'signal' when 'workflow' then 'workflow' end;
-  if v_needed is not null and coalesce(p_spec ->> v_needed, '') !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}$' then
+  if v_needed is not null and not is_name(p_spec -> v_needed) then
     perform raise_error('JE008', format('a task of kind %s needs a %s', v_kind, v_needed), format('at %s.%s: received %s', p_place, v_needed, coalesce(left((p_spec -> v_needed)::text, 200), 'nothing')),
       'A name such as payment.charge.');
   end if;
-  if p_spec ? 'compensate' and coalesce(p_spec ->> 'compensate', '') !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}$' then
+  if p_spec ? 'compensate' and not is_name(p_spec -> 'compensate') then
     perform raise_error('JE008', 'compensate names the type of the job that undoes the task', format('at %s.compensate: received %s', p_place, left((p_spec -> 'compensate')::text, 200)), 'A name such as payment.refund.');
   end if;
   if p_spec ? 'after' and (jsonb_typeof(p_spec -> 'after') <> 'array' or exists (select from jsonb_array_elements(p_spec -> 'after') as a where jsonb_typeof(a) <> 'string')) then
@@ -114,6 +114,9 @@ begin
   perform check_number(p_spec, 'priority', 0, 9, p_place), check_number(p_spec, 'max_parallel', 1, 1000000, p_place), check_number(p_spec, 'version', 1, 2147483647, p_place);
   perform check_choice(p_spec, 'on_expiry', array['reject', 'approve', 'fail'], p_place), check_choice(p_spec, 'on_reject', array['fail', 'skip', 'continue'], p_place);
   perform check_interval(p_spec, 'timeout', p_place), check_interval(p_spec, 'expires_after', p_place), check_interval(p_spec, 'delay', p_place);
+  if jsonb_typeof(p_spec -> 'description') <> 'string' then
+    perform raise_error('JE008', 'description must be a text', format('at %s.description: received %s', p_place, left((p_spec -> 'description')::text, 200)), 'It is for people.');
+  end if;
   if p_spec ? 'reason' and (jsonb_typeof(p_spec -> 'reason') <> 'string' or length(p_spec ->> 'reason') not between 1 and 1000) then
     perform raise_error('JE008', 'reason must be a text of 1 to 1000 characters', format('at %s.reason: received %s', p_place, left((p_spec -> 'reason')::text, 200)), 'What the person who decides should know.');
   end if;
@@ -122,6 +125,13 @@ begin
 end
 $$;
 comment on function fencepost_private.check_task(jsonb, text, jsonb) is 'Raises JE008 for the first problem of a task in a definition.';
+
+create function fencepost_private.is_name(p_value jsonb)
+returns boolean
+language sql
+immutable
+return coalesce(jsonb_typeof(p_value) = 'string' and p_value #>> '{}' ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}$', false);
+comment on function fencepost_private.is_name(jsonb) is 'Whether a JSON value is a text that can name a type, a signal or a workflow.';
 
 create function fencepost_private.check_keys(p_object jsonb, p_known text[], p_place text)
 returns void

@@ -115,9 +115,9 @@ const retry: Check = (value) =>
   value !== null &&
   typeof value === 'object' &&
   Object.keys(value).join() === 'maxAttempts' &&
-  wholeNumber(1)((value as { maxAttempts: unknown }).maxAttempts) === undefined
+  wholeNumber(1, 1_000_000)((value as { maxAttempts: unknown }).maxAttempts) === undefined
     ? undefined
-    : 'must be { maxAttempts: a whole number of at least 1 }; other settings belong to the type'
+    : 'must be { maxAttempts: a whole number from 1 to 1000000 }; other settings belong to the type'
 const wait = durationFrom(1)
 
 const common = {

@@ -148,6 +148,11 @@ describe('complete_many', () => {
 
   it('refuses arrays of different length, and does nothing with empty ones', async () => {
     await refused(completeMany([1, 2], [1]), 'JE003')
+    for (const results of [['r1'], ['r1', 'r2', 'r3'], []]) {
+      const { message, detail } = await refused(completeMany([1, 2], [1, 1], results), 'JE003')
+      expect(message).toBe('complete_many needs one of results for each job id, or none at all')
+      expect(detail).toBe(`received 2 ids and ${results.length} results`)
+    }
     expect(await completeMany([], [])).toEqual([])
     expect(await db().query('select * from fencepost.complete_many(null, null)')).toEqual([])
   })

@@ -67,6 +67,33 @@ describe('enqueue', () => {
     expect((await claimOne(db(), type)).job_id).toBe(made?.id)
   })
 
+  it('says nothing of a list, which there is not', async () => {
+    const type = freshType()
+    await settings(db(), type, { max_payload_bytes: 10, max_pending: 1, payload_check: '$ < 9' })
+    const enqueued = (rest: string) => db().query(`select fencepost.enqueue($1, ${rest})`, [type])
+    const refusals = [
+      await refused(enqueued(`'"much too long"'`), 'JE006'),
+      await refused(enqueued(`'10'`), 'JE006'),
+    ]
+    await enqueued(`'1', idempotency_key => 'k'`)
+    refusals.push(await refused(enqueued(`'1'`), 'JE007'))
+    refusals.push(await refused(enqueued(`'2', idempotency_key => 'k'`), 'JE005'))
+    await settings(db(), type, { accept: false })
+    refusals.push(await refused(enqueued(`'1'`), 'JE007'))
+    for (const { message, detail } of refusals)
+      expect(message + detail).not.toContain('of the list')
+  })
+
+  it('names both limits of what is out of range', async () => {
+    for (const attempts of [0, 2_147_483_647]) {
+      const { message } = await refused(
+        db().query('select fencepost.enqueue($1, max_attempts => $2)', ['x', attempts]),
+        'JE003',
+      )
+      expect(message).toBe('max_attempts must be from 1 to 1000000')
+    }
+  })
+
   it('runs in the transaction of any isolation level', async () => {
     const type = freshType()
     await using session = await Session.open(database.url)

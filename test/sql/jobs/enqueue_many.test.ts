@@ -110,12 +110,52 @@ describe('enqueue_many', () => {
       /job 2 of the list has the unknown key 'prioritty'/,
     ],
     ['no type', [{ payload: 1 }], /job 1 of the list: the type/],
-    ['a type that is an object', [{ type: {} }], /job 1 of the list: the type/],
-    ['a fractional priority', [{ type: 'x', priority: 5.5 }], /wrong kind/],
+    ['a type that is an object', [{ type: {} }], /job 1 of the list: type must be a text/],
+    ['a type that is a number', [{ type: 5 }], /job 1 of the list: type must be a text/],
+    [
+      'a key that is a number',
+      [{ type: 'x', idempotency_key: 5 }],
+      /1 of the list: idempotency_key/,
+    ],
+    ['a tenant that is a number', [{ type: 'x', tenant: 5 }], /job 1 of the list: tenant must/],
+    [
+      'a fractional priority',
+      [{ type: 'x' }, { type: 'x', priority: 5.5 }],
+      /^job 2 of the list: priority must be a whole number from 0 to 9$/,
+    ],
+    [
+      'a priority in words',
+      [{ type: 'x', priority: 'high' }],
+      /job 1 of the list: priority must be/,
+    ],
+    ['a priority in a text', [{ type: 'x', priority: '7' }], /job 1 of the list: priority must be/],
+    ['a huge priority', [{ type: 'x', priority: 1e30 }], /job 1 of the list: priority must be/],
+    [
+      'many attempts in a text',
+      [{ type: 'x', max_attempts: '3' }],
+      /job 1 of the list: max_attempts must be a whole number from 1 to 1000000/,
+    ],
+    [
+      'a number of seconds',
+      [{ type: 'x', delay: 10 }],
+      /job 1 of the list: delay must be an interval/,
+    ],
     ['a priority out of range', [{ type: 'x', priority: 10 }], /job 1 of the list: the priority/],
-    ['a delay that is no interval', [{ type: 'x', delay: 'soon' }], /wrong kind/],
-    ['a delay beyond the calendar', [{ type: 'x', delay: '178000000 years' }], /wrong kind|delay/],
-    ['a run_at that is no time', [{ type: 'x', run_at: 'tomorrowish' }], /wrong kind/],
+    [
+      'a delay that is no interval',
+      [{ type: 'x' }, { type: 'x', delay: 'soon' }],
+      /job 2 .*: delay must be/,
+    ],
+    [
+      'a delay beyond the calendar',
+      [{ type: 'x', delay: '178000000 years' }],
+      /job 1 of the list: (the )?delay/,
+    ],
+    [
+      'a run_at that is no time',
+      [{ type: 'x', run_at: 'tomorrowish' }],
+      /job 1 of the list: run_at must be a time/,
+    ],
     [
       'both times',
       [{ type: 'x', run_at: '2030-01-01', delay: '1 s' }],
@@ -142,7 +182,7 @@ describe('enqueue_many', () => {
     await settings(db(), type, { max_payload_bytes: 10 })
     const list = [{ type }, { type, payload: 'much too long for this' }, { type }]
     const refusal = await refused(enqueueMany(list), 'JE006')
-    expect(refusal.detail).toMatch(/in job 2 of the list/)
+    expect(refusal.detail).toMatch(/^job 2 of the list: received/)
     expect(await claim(db(), type, 10)).toEqual([])
   })
 

@@ -40,6 +40,17 @@ const claimed = async (id: number, type: string, max = 10) =>
   (await exchange(id, { types: [type], max })).map((row) => row.job_id as number)
 
 describe('exchange', () => {
+  it('refuses arrays about its jobs that are shorter or longer', async () => {
+    const id = await register()
+    const pair = (kind: string) => ({ [`${kind}_ids`]: [1, 2], [`${kind}_tokens`]: [1, 1] })
+    await refused(exchange(id, { ...pair('completed'), completed_results: [json(1)] }), 'JE003')
+    for (const name of ['errors', 'details', 'retry_in', 'permanent']) {
+      const given = { ...pair('failed'), [`failed_${name}`]: [null, null, null] }
+      const { detail } = await refused(exchange(id, given), 'JE003')
+      expect(detail).toBe(`received 2 ids and 3 ${name}`)
+    }
+  })
+
   it('settles results and claims new work in one go', async () => {
     worker = await register()
     const type = freshType()
@@ -213,7 +224,7 @@ describe('exchange', () => {
     await one(db(), 'select fencepost.stop_worker($1)', [stopped])
     expect((await refused(exchange(stopped), 'JE010')).message).toMatch(/is stopped/)
     expect((await refused(exchange(9_999_999), 'JE010')).message).toMatch(/is unknown/)
-    await refused(db().query('select fencepost.exchange(null)'), 'JE010')
+    await refused(db().query('select fencepost.exchange(null)'), 'JE003')
   })
 
   it('does nothing at all when a result is too large', async () => {

@@ -190,11 +190,19 @@ describe('fail', () => {
       ])
     expect(await text(odd.job_id)).toBe("quote ' backslash \\ dollar $$ emoji 🎈 tab\t")
 
-    const long = await started(db(), freshType())
-    await fail(db(), long, 'é'.repeat(5_000_000))
-    const kept = await text(long.job_id)
-    expect(Buffer.byteLength(kept)).toBeLessThan(65_600)
-    expect(kept).toMatch(/cut from 10000000 bytes/)
+    for (const [given, kept] of [
+      ['x'.repeat(65_536), 65_536],
+      ['x'.repeat(65_537), 65_536],
+      ['é'.repeat(5_000_000), 32_768],
+      [`x${'é'.repeat(50_000)}`, 32_768],
+      [`xx${'🎈'.repeat(20_000)}`, 16_385],
+    ] as const) {
+      const long = await started(db(), freshType())
+      await fail(db(), long, given)
+      const bytes = Buffer.byteLength(given)
+      const cut = bytes > 65_536 ? ` … (cut from ${bytes} bytes)` : ''
+      expect(await text(long.job_id)).toBe([...given].slice(0, kept).join('') + cut)
+    }
 
     const none = await started(db(), freshType())
     await db().query('select fencepost.fail($1, $2)', [none.job_id, none.token])
@@ -277,5 +285,12 @@ describe('fail_many', () => {
     await refused(failMany([1], []), 'JE003')
     expect(await failMany([], [])).toEqual([])
     expect(await db().query('select * from fencepost.fail_many(null, null)')).toEqual([])
+    for (const name of ['errors', 'retry_in', 'permanent', 'details']) {
+      const { message } = await refused(
+        db().query(`select * from fencepost.fail_many('{1,2}', '{1,1}', ${name} => '{null}')`),
+        'JE003',
+      )
+      expect(message).toContain(`one of ${name} for each job id`)
+    }
   })
 })

@@ -35,6 +35,10 @@ const heartbeat = (
   )
 
 describe('register_worker', () => {
+  it('refuses types that are none', async () => {
+    await refused(register('w', `, types => '{null}'`), 'JE003')
+  })
+
   it('gives each incarnation a number of its own', async () => {
     const first = await register(
       'a',
@@ -175,7 +179,8 @@ describe('heartbeat', () => {
     await refused(heartbeat('old', [], [], first), 'JE010')
     expect((await refused(heartbeat('nobody'), 'JE010')).message).toMatch(/nobody is unknown/)
     await refused(heartbeat('nobody', [], [], 9_999_999), 'JE010')
-    await refused(db().query('select fencepost.heartbeat(null)'), 'JE010')
+    const { message } = await refused(db().query('select fencepost.heartbeat(null)'), 'JE003')
+    expect(message).toBe('a worker must be named')
   })
 
   it('refuses ids without tokens', async () => {
