@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:a7a470ffffebdcaefc3049657d698e7eca86f6b0
+--! Hash: sha1:795ba8aef6cdbd5bfba77c30c259b5ac471db78f
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -13021,7 +13021,9 @@ begin
     when 'dead_letter' then
       return query
       select 'dead_letter', format('It failed for good in attempt %s: %s', d.attempts, d.final_error), d.failed_at,
-             format('fencepost.replay(%s) tries it again, fencepost.discard(%s) gives it up. Nothing else does.', explain_job.job_id, explain_job.job_id)
+             case when cardinality(without_late_replays(array[explain_job.job_id])) = 0
+                  then format('fencepost.discard(%s) gives it up. Its run, or one around it, was cancelled or undone: it cannot be replayed.', explain_job.job_id)
+                  else format('fencepost.replay(%s) tries it again, fencepost.discard(%s) gives it up. Nothing else does.', explain_job.job_id, explain_job.job_id) end
       from fencepost.dead_letter d where d.job_id = explain_job.job_id;
     else
       return query

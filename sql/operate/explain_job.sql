@@ -41,7 +41,9 @@ begin
     when 'dead_letter' then
       return query
       select 'dead_letter', format('It failed for good in attempt %s: %s', d.attempts, d.final_error), d.failed_at,
-             format('fencepost.replay(%s) tries it again, fencepost.discard(%s) gives it up. Nothing else does.', explain_job.job_id, explain_job.job_id)
+             case when cardinality(without_late_replays(array[explain_job.job_id])) = 0
+                  then format('fencepost.discard(%s) gives it up. Its run, or one around it, was cancelled or undone: it cannot be replayed.', explain_job.job_id)
+                  else format('fencepost.replay(%s) tries it again, fencepost.discard(%s) gives it up. Nothing else does.', explain_job.job_id, explain_job.job_id) end
       from fencepost.dead_letter d where d.job_id = explain_job.job_id;
     else
       return query

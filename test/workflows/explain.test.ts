@@ -154,6 +154,18 @@ describe('explain_task says why a task is not running, and what would help', () 
 })
 
 describe('explain_job', () => {
+  it('offers no replay of a dead letter whose run cannot live again', async () => {
+    const run = await begin(db(), { a: {} })
+    await run.bury('a')
+    const { job_id } = await run.task('a')
+    const offered = () =>
+      one<string>(db(), 'select release from fencepost.explain_job($1)', [job_id])
+    expect(await offered()).toContain(`fencepost.replay(${job_id})`)
+    await run.call('cancel_run')
+    expect(await offered()).not.toContain('fencepost.replay(')
+    await one(db(), 'select fencepost.discard($1)', [job_id])
+  })
+
   it('knows what holds the job of a task', async () => {
     const run = await begin(
       db(),
