@@ -1,3 +1,6 @@
+/// <reference types="node" preserve="true" />
+/// <reference lib="esnext.disposable" preserve="true" />
+
 // What the package offers. Everything else may change with any release.
 
 export type { EventHandler } from './client/consumption.ts'
