@@ -5,7 +5,13 @@ import { type Answer, readAnswer } from './answer.ts'
 import { type Backend, cancelStatement } from './cancel.ts'
 import type { Deadline } from './deadline.ts'
 import { decoders } from './decode.ts'
-import { ConnectionLostError, type Outcome, spoilsConnection, translate } from './errors.ts'
+import {
+  ConnectionLostError,
+  type Outcome,
+  pooledInBetween,
+  spoilsConnection,
+  translate,
+} from './errors.ts'
 import { openSocket } from './socket.ts'
 
 /** A message of the server that is no error: `raise notice`. */
@@ -21,8 +27,8 @@ export interface Notice {
 export interface ConnectionSettings {
   readonly address: Address
   readonly applicationName: string
-  /** Whether statements are prepared once for each connection. */
-  readonly prepare: boolean
+  /** Whether statements are prepared once for each connection: until it turns out that a pooler is in between. */
+  readonly preparing: { on: boolean }
   readonly onNotice: (notice: Notice) => void
 }
 
@@ -154,6 +160,8 @@ export class Connection {
     outcome: Outcome = 'unknown',
   ): Promise<Answer<Row>> {
     if (this.#lost !== undefined) throw withOutcome(this.#lost, 'not_sent')
+    const { preparing } = this.#settings
+    const prepare = preparing.on
     try {
       return await new Promise<Answer<Row>>((resolve, reject) => {
         this.#fail = reject
@@ -166,7 +174,7 @@ export class Connection {
         }
         this.#sql
           .unsafe(text, values.map((value) => this.#sql.typed(value, UNKNOWN)) as never[], {
-            prepare: this.#settings.prepare,
+            prepare,
           })
           .then((result) => {
             this.#backend ??= result.state
@@ -174,7 +182,10 @@ export class Connection {
           }, reject)
       })
     } catch (error) {
-      const translated = withOutcome(translate(this.#inOurWords(error), outcome), outcome)
+      const told = translate(this.#inOurWords(error), outcome)
+      const pooled = prepare ? pooledInBetween(told) : undefined
+      if (pooled !== undefined) preparing.on = false
+      const translated = pooled ?? withOutcome(told, outcome)
       if (spoilsConnection(translated)) this.destroy(translated)
       throw translated
     } finally {

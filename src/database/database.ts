@@ -65,7 +65,10 @@ export interface DatabaseOptions {
   readonly url: string
   /** The most connections that are open at a time. Default 10. */
   readonly max?: number
-  /** Prepare each statement once for each connection. Default true; false behind PgBouncer in transaction mode. */
+  /**
+   * Prepare each statement once for each connection. Default true; false behind PgBouncer in transaction mode, which
+   * else is found out, at the cost of a transaction.
+   */
   readonly prepare?: boolean
   /** How the sessions are called in pg_stat_activity. Default `fencepost`. */
   readonly applicationName?: string
@@ -101,7 +104,7 @@ class PooledDatabase implements Database {
     this.#pool = new Pool({
       address,
       max,
-      prepare: options.prepare ?? address.prepare,
+      preparing: { on: options.prepare ?? address.prepare },
       applicationName: options.applicationName ?? 'fencepost',
       onRebuild: options.onRebuild ?? (() => {}),
       onNotice: options.onNotice ?? (() => {}),

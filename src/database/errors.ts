@@ -177,6 +177,23 @@ function isFatal(severity: string | undefined): boolean {
 /** A write was refused: the server may have become a standby, and its name may now mean another. */
 const READ_ONLY = '25006'
 
+/** Answers to a statement that was prepared on another session than the one that it was sent to. */
+const ANOTHER_SESSION = new Set(['26000', '42P05'])
+
+/**
+ * What it means that the server does not know what was prepared, or knows it already: a pooler lends sessions to one
+ * connection after another. The driver prepares anew, but in a transaction that is too late; it had no effect.
+ */
+export function pooledInBetween(error: Error): ConnectionLostError | undefined {
+  if (!(error instanceof DatabaseError && ANOTHER_SESSION.has(error.code))) return undefined
+  return new ConnectionLostError(`a pooler is in between: ${error.message}`, {
+    code: 'POOLED',
+    outcome: 'not_sent',
+    hint: 'From here on no statement is prepared. Say so from the beginning with ?pgbouncer=true in the URL.',
+    cause: error,
+  })
+}
+
 /** Out of connections, for the server, its database or its role. */
 export const TOO_MANY_CONNECTIONS = '53300'
 

@@ -33,6 +33,29 @@ describe('behind PgBouncer in transaction mode', () => {
     expect(await said.query('select from pg_prepared_statements')).toEqual([])
   })
 
+  it('it is found out that nothing can be prepared, at the cost of one transaction', async (context) => {
+    await using bouncer = await bounced('transaction', context)
+    const { url } = bouncer
+    const reasons: Error[] = []
+    await using holder = connect({ url, max: 1 })
+    await using db = connect({ url, max: 1, onRebuild: (reason) => reasons.push(reason) })
+    const ask = (n: number) =>
+      db.transaction((tx) =>
+        tx.query<{ pid: number }>('select pg_backend_pid() as pid, $1::int as n', [n]),
+      )
+    const pooled = { code: 'POOLED', hint: expect.stringContaining('?pgbouncer=true') }
+    const [first] = await ask(1)
+    await holder.transaction(async (tx) => {
+      // the pooler lends the session that was used last, where the statement was prepared
+      const [held] = await tx.query<{ pid: number }>('select pg_backend_pid() as pid')
+      expect(held?.pid).toBe(first?.pid)
+      await expect(ask(2)).rejects.toMatchObject({ ...pooled, outcome: 'not_sent' })
+      expect(await ask(3)).toMatchObject([{ n: 3 }])
+    })
+    for (let n = 4; n < 8; n++) expect(await ask(n)).toMatchObject([{ n }])
+    expect(reasons).toMatchObject([pooled])
+  })
+
   it('a statement that misses its deadline is stopped on the server', async (context) => {
     await using bouncer = await bounced('transaction', context)
     const { url } = bouncer
