@@ -199,3 +199,4 @@
 --!include operate/doctor_outbox.sql
 --!include operate/doctor_webhooks.sql
 --!include operate/doctor_server.sql
+--!include operate/doctor_workflows.sql

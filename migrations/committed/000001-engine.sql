@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:795ba8aef6cdbd5bfba77c30c259b5ac471db78f
+--! Hash: sha1:72d9255114693af7f4e5e4e3641a1549ef7cefd8
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -10750,7 +10750,7 @@ from (
 ) as h
 left join fencepost_private.worker w on w.worker_id = h.worker_id;
 
-comment on view fencepost.job_events is 'The history of jobs, oldest first by (created_at, id). Ask by job_id.';
+comment on view fencepost.job_events is 'The history of jobs. Ask by job_id, and order by id: that is the order in which things happened to a job.';
 comment on column fencepost.job_events.id is 'The event''s number; null for an enqueue or a start that is not stored as an event.';
 comment on column fencepost.job_events.job_id is 'The job.';
 comment on column fencepost.job_events.kind is 'What happened, such as job.completed.';
@@ -13561,6 +13561,7 @@ begin
   select d.severity, d.finding, d.why, d.remedy, d.topic
   from (
     select f.* from doctor_work(v_now) as f
+    union all select f.* from doctor_workflows(v_now) as f
     union all select f.* from doctor_housekeeping(v_now) as f
     union all select f.* from doctor_outbox(v_now) as f
     union all select f.* from doctor_webhooks(v_now) as f
@@ -13588,7 +13589,7 @@ begin
          'They wait for ever.',
          coalesce((select 'A worker claims ' || quote_literal(n.type) || ': is one of the names misspelt? '
                    from (select distinct u.type from worker w cross join unnest(w.types) as u(type) where w.status = 'active') as n
-                   where did_you_mean(n.type, array[s.type]) is not null and n.type <> s.type limit 1), '')
+                   where did_you_mean(n.type, array[s.type]) is not null and not exists (select from stats o where o.type = n.type and o.enqueued_total > 0) limit 1), '')
            || format('Start a worker for %s, or cancel the jobs.', s.type), 'no_worker'
   from stats s where s.pending > 0 and s.workers = 0 and not s.paused
   union all
@@ -13619,7 +13620,9 @@ begin
   return query
   select 'info', format('worker %s claims type %s, which nobody has ever enqueued', min(w.name), u.type),
          'Harmless, unless the name is misspelt.',
-         coalesce(did_you_mean(u.type, array(select t.type from job_type t where t.type <> u.type limit 1000)), '') || 'Compare it with select type from fencepost.types.', 'unknown_type'
+         coalesce(did_you_mean(u.type, array(
+           select t.type from job_type t
+           where t.type <> u.type and not exists (select from worker o where o.status in ('active', 'draining') and t.type = any (o.types)) limit 1000)), '') || 'Compare it with select type from fencepost.types.', 'unknown_type'
   from worker w
   cross join unnest(w.types) as u(type)
   where w.status in ('active', 'draining')
@@ -13725,10 +13728,10 @@ begin
          format('Start what reads it; or, if nobody needs it: select fencepost.drop_consumer(%L);', c.name), 'consumer_unread'
   from consumers c where c.expired_at is null and c.reader is null and c.lag_seconds > 600 and c.moved_at < p_now - interval '10 minutes'
   union all
-  select 'warning', format('consumer %s is read but %s s behind: %s events wait', c.name, round(c.lag_seconds), c.lag_events),
-         'What reads it is slower than events come, or fails at the first of them again and again.',
+  select 'warning', format('consumer %s is %s s behind: %s events wait', c.name, round(c.lag_seconds), c.lag_events),
+         'It was read or moved in the last ten minutes: what reads it is slower than events come, or fails at the first of them again and again.',
          format('Look at the log of %s. Larger batches help, or a narrower filter; an event that always fails can be set aside with fencepost.park_event().', coalesce(c.reader, 'its reader')), 'consumer_slow'
-  from consumers c where c.expired_at is null and c.lag_seconds > 600 and (c.reader is not null or c.moved_at >= p_now - interval '10 minutes')
+  from consumers c where c.expired_at is null and c.lag_seconds > 600 and (c.reader is not null or c.moved_at >= p_now - interval '10 minutes' and c.moved_at > c.created_at)
   union all
   select 'warning', format('consumer %s has set %s events aside, the last because: %s', c.name, c.parked, left(l.reason, 200)),
          'They were not delivered.',
@@ -13869,3 +13872,56 @@ end
 $$;
 comment on function fencepost_private.doctor_server() is 'doctor, of the settings of server and tables.';
 --! EndIncluded operate/doctor_server.sql
+--! Included operate/doctor_workflows.sql
+-- doctor, of runs: what has failed or stands still, and is told nowhere else. Jobs of tasks are jobs like any other, and
+-- told with them; what must hold is looked at by check_invariants().
+create function fencepost_private.doctor_workflows(p_now timestamptz)
+returns table (severity text, finding text, why text, remedy text, topic text)
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return query
+  select 'warning', format('workflow %s has %s failed runs%s, the newest is run %s', w.name, f.n, f.undone, f.newest),
+         'Each is kept until somebody decides, and what comes after the failed task is not done.',
+         format('select id, failed_tasks from fencepost.runs where workflow = %L and status = ''failed''; then fencepost.explain_task(), and fencepost.retry_run(), restart_run() or cancel_run().', w.name), 'failed_runs'
+  from (
+    select r.workflow_id, count(*) as n, max(r.run_id) as newest, ' (' || nullif(count(*) filter (where r.undo_failed > 0), 0) || ' could not undo what they had done)' as undone
+    from run r where r.status = 'failed' and r.root_run_id = r.run_id group by r.workflow_id
+  ) as f join workflow w on w.workflow_id = f.workflow_id
+  union all
+  select 'warning', format('workflow %s has %s runs that have been undoing since %s or longer, and no undoing is queued', w.name, c.n, c.newest_at),
+         'What they had done stays done.', format('select id from fencepost.runs where workflow = %L and status = ''compensating''; then look at their child runs, and select * from fencepost.check_invariants();', w.name), 'undoing_stuck'
+  from (
+    select r.workflow_id, count(*) as n, max(r.compensating_at) as newest_at
+    from run r where r.status = 'compensating' and r.queued = 0 and r.compensating_at < p_now - interval '1 hour' group by r.workflow_id
+  ) as c join workflow w on w.workflow_id = c.workflow_id
+  union all
+  select 'warning', format('%s approvals of workflow %s have waited for a decision for more than a day, the oldest (%s) since %s', a.n, w.name, a.oldest, a.since),
+         'Their runs wait with them.', format('select id, task, reason, expires_at from fencepost.approvals where status = ''pending'' and id >= %s; then fencepost.approve() or reject().', a.oldest), 'approvals_wait'
+  from (
+    select r.workflow_id, count(*) as n, min(p.approval_id) as oldest, min(p.requested_at) as since
+    from approval p join run r on r.run_id = p.run_id
+    where p.status = 'pending' and p.requested_at < p_now - interval '1 day' group by r.workflow_id
+  ) as a join workflow w on w.workflow_id = a.workflow_id
+  union all
+  select 'warning', format('%s approvals have expired and nothing has come of it, the oldest at %s', count(*), min(p.expires_at)),
+         'on_expiry of their tasks is not done.', 'Let maintain() run each second; select * from fencepost.housekeeping_errors, if it does.', 'approvals_overdue'
+  from approval p join run r on r.run_id = p.run_id
+  where p.status = 'pending' and p.expires_at < p_now - interval '10 minutes' and r.paused_at is null
+  having count(*) > 0
+  union all
+  -- a task that is queued is told as a job that waits
+  select 'info', format('runs of workflow %s will need type %s, which no live worker claims', w.name, d.type),
+         'They will wait there.', format('Start a worker for %s before they come to it.', d.type), 'no_worker_yet'
+  from (select distinct r.workflow_id, r.version_id from run r where r.status in ('running', 'waiting') and r.pending > 0) as l
+  join workflow w on w.workflow_id = l.workflow_id
+  join workflow_task d on d.version_id = l.version_id and d.type is not null
+  where not exists (select from worker k where k.status in ('active', 'draining') and d.type = any (k.types))
+    and not exists (select from job_type t where t.type = d.type and pending(t.type_id) > 0)
+  group by w.name, d.type;
+end
+$$;
+comment on function fencepost_private.doctor_workflows(timestamptz) is 'doctor, of runs.';
+--! EndIncluded operate/doctor_workflows.sql

@@ -20,6 +20,7 @@ begin
   select d.severity, d.finding, d.why, d.remedy, d.topic
   from (
     select f.* from doctor_work(v_now) as f
+    union all select f.* from doctor_workflows(v_now) as f
     union all select f.* from doctor_housekeeping(v_now) as f
     union all select f.* from doctor_outbox(v_now) as f
     union all select f.* from doctor_webhooks(v_now) as f

@@ -20,10 +20,10 @@ begin
          format('Start what reads it; or, if nobody needs it: select fencepost.drop_consumer(%L);', c.name), 'consumer_unread'
   from consumers c where c.expired_at is null and c.reader is null and c.lag_seconds > 600 and c.moved_at < p_now - interval '10 minutes'
   union all
-  select 'warning', format('consumer %s is read but %s s behind: %s events wait', c.name, round(c.lag_seconds), c.lag_events),
-         'What reads it is slower than events come, or fails at the first of them again and again.',
+  select 'warning', format('consumer %s is %s s behind: %s events wait', c.name, round(c.lag_seconds), c.lag_events),
+         'It was read or moved in the last ten minutes: what reads it is slower than events come, or fails at the first of them again and again.',
          format('Look at the log of %s. Larger batches help, or a narrower filter; an event that always fails can be set aside with fencepost.park_event().', coalesce(c.reader, 'its reader')), 'consumer_slow'
-  from consumers c where c.expired_at is null and c.lag_seconds > 600 and (c.reader is not null or c.moved_at >= p_now - interval '10 minutes')
+  from consumers c where c.expired_at is null and c.lag_seconds > 600 and (c.reader is not null or c.moved_at >= p_now - interval '10 minutes' and c.moved_at > c.created_at)
   union all
   select 'warning', format('consumer %s has set %s events aside, the last because: %s', c.name, c.parked, left(l.reason, 200)),
          'They were not delivered.',

@@ -13,7 +13,7 @@ begin
          'They wait for ever.',
          coalesce((select 'A worker claims ' || quote_literal(n.type) || ': is one of the names misspelt? '
                    from (select distinct u.type from worker w cross join unnest(w.types) as u(type) where w.status = 'active') as n
-                   where did_you_mean(n.type, array[s.type]) is not null and n.type <> s.type limit 1), '')
+                   where did_you_mean(n.type, array[s.type]) is not null and not exists (select from stats o where o.type = n.type and o.enqueued_total > 0) limit 1), '')
            || format('Start a worker for %s, or cancel the jobs.', s.type), 'no_worker'
   from stats s where s.pending > 0 and s.workers = 0 and not s.paused
   union all
@@ -44,7 +44,9 @@ begin
   return query
   select 'info', format('worker %s claims type %s, which nobody has ever enqueued', min(w.name), u.type),
          'Harmless, unless the name is misspelt.',
-         coalesce(did_you_mean(u.type, array(select t.type from job_type t where t.type <> u.type limit 1000)), '') || 'Compare it with select type from fencepost.types.', 'unknown_type'
+         coalesce(did_you_mean(u.type, array(
+           select t.type from job_type t
+           where t.type <> u.type and not exists (select from worker o where o.status in ('active', 'draining') and t.type = any (o.types)) limit 1000)), '') || 'Compare it with select type from fencepost.types.', 'unknown_type'
   from worker w
   cross join unnest(w.types) as u(type)
   where w.status in ('active', 'draining')

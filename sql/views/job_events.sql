@@ -23,7 +23,7 @@ from (
 ) as h
 left join fencepost_private.worker w on w.worker_id = h.worker_id;
 
-comment on view fencepost.job_events is 'The history of jobs, oldest first by (created_at, id). Ask by job_id.';
+comment on view fencepost.job_events is 'The history of jobs. Ask by job_id, and order by id: that is the order in which things happened to a job.';
 comment on column fencepost.job_events.id is 'The event''s number; null for an enqueue or a start that is not stored as an event.';
 comment on column fencepost.job_events.job_id is 'The job.';
 comment on column fencepost.job_events.kind is 'What happened, such as job.completed.';

@@ -56,6 +56,17 @@ describe('doctor', () => {
     })
   })
 
+  it('takes no name for misspelt that is right', async () => {
+    await db().query(
+      `select fencepost.register_worker('near', types => '{mga}'), fencepost.enqueue('mga'), fencepost.enqueue('mgb')`,
+    )
+    expect((await found('no_worker', 'mgb'))?.remedy).toBe(
+      'Start a worker for mgb, or cancel the jobs.',
+    )
+    await db().query(`select fencepost.register_worker('far', types => '{mgc,mgb}')`)
+    expect((await found('unknown_type', 'mgc'))?.remedy).not.toContain('did you mean')
+  })
+
   it('names dead letters, full, closed and paused types', async () => {
     const type = freshType()
     await settings(db(), type, { dead_letter_alert: 2, max_pending: 1 })
