@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:72d9255114693af7f4e5e4e3641a1549ef7cefd8
+--! Hash: sha1:47405156a3a2020fbb724902152f3769ad81e536
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -732,6 +732,7 @@ create table fencepost_private.event (
 create index event_xid_idx on fencepost_private.event (xid, id);
 create index event_job_idx on fencepost_private.event (job_id) where job_id is not null;
 
+alter table fencepost_private.event replica identity full;  -- see depth_delta; make_partitions() says so of each partition
 comment on table fencepost_private.event is 'The append-only log of every transition, in the transaction that made it. Range-partitioned by id.';
 comment on column fencepost_private.event.id is 'Orders the events of one job; across jobs, commits may come in another order.';
 comment on column fencepost_private.event.xid is 'Top transaction that wrote it; consumers read in commit order through it.';
@@ -765,6 +766,7 @@ create table fencepost_private.event_tick (
 );
 create index event_tick_order_idx on fencepost_private.event_tick (x, flight);
 create index event_tick_at_idx on fencepost_private.event_tick (at);
+alter table fencepost_private.event_tick replica identity full;  -- see depth_delta
 comment on table fencepost_private.event_tick is 'What snapshots saw of the event log, in order. A batch is what became visible from one tick to another.';
 comment on column fencepost_private.event_tick.x is 'All transactions at or above it were not seen.';
 comment on column fencepost_private.event_tick.flight is 'Less the number of those below it that were not seen either: of two ticks with the same x, the higher saw more.';
@@ -897,6 +899,8 @@ create table fencepost_private.depth_delta (
 create index depth_delta_idx on fencepost_private.depth_delta (type_id, xid);
 alter table fencepost_private.depth_delta set (
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_threshold = 1000000000);
+-- No index is unique, and none is made for it: with a publication of all tables, deletes name the whole row. Costs nothing without.
+alter table fencepost_private.depth_delta replica identity full;
 comment on table fencepost_private.depth_delta is 'What each transaction changed in the number of jobs by place. Append-only; pruned once folded.';
 comment on column fencepost_private.depth_delta.type_id is 'The type.';
 comment on column fencepost_private.depth_delta.xid is 'Top transaction that made the change.';
@@ -922,6 +926,7 @@ create table fencepost_private.depth_base (
   enqueued    bigint not null
 );
 create index depth_base_idx on fencepost_private.depth_base (type_id, seq desc);
+alter table fencepost_private.depth_base replica identity full;
 comment on table fencepost_private.depth_base is 'Folded depth of each type and the snapshot it holds for: a register, newest first.';
 comment on column fencepost_private.depth_base.type_id is 'The type.';
 comment on column fencepost_private.depth_base.seq is 'Newest is highest.';
@@ -1039,6 +1044,7 @@ create table fencepost_private.outcome_total (
   run_counts   bigint[] not null
 );
 create index outcome_total_idx on fencepost_private.outcome_total (type_id, kind, outcome, seq desc);
+alter table fencepost_private.outcome_total replica identity full;  -- see depth_delta
 comment on table fencepost_private.outcome_total is 'Events of each type, kind and outcome since the beginning, with how long they waited and ran: a register, newest first.';
 comment on column fencepost_private.outcome_total.type_id is 'The type.';
 comment on column fencepost_private.outcome_total.kind is 'The kind of event.';
@@ -11282,6 +11288,9 @@ begin
     v_name := format('%s_%s', p_parent, v_from);
     execute format('create table fencepost_private.%I (like fencepost_private.%I including defaults including constraints including indexes including storage)', v_name, p_parent);
     execute format('alter table fencepost_private.%I set (autovacuum_freeze_min_age = 0)', v_name);
+    if p_parent = 'event' then
+      execute format('alter table fencepost_private.%I replica identity full', v_name);
+    end if;
     execute format('comment on table fencepost_private.%I is %L', v_name, format('Rows of %s with ids from %s to %s.', p_parent, v_from, v_from + v_width - 1));
     execute format('alter table fencepost_private.%I attach partition fencepost_private.%I for values from (%s) to (%s)', p_parent, v_name, v_from, v_from + v_width);
     v_from := v_from + v_width;

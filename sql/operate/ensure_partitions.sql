@@ -62,6 +62,9 @@ begin
     v_name := format('%s_%s', p_parent, v_from);
     execute format('create table fencepost_private.%I (like fencepost_private.%I including defaults including constraints including indexes including storage)', v_name, p_parent);
     execute format('alter table fencepost_private.%I set (autovacuum_freeze_min_age = 0)', v_name);
+    if p_parent = 'event' then
+      execute format('alter table fencepost_private.%I replica identity full', v_name);
+    end if;
     execute format('comment on table fencepost_private.%I is %L', v_name, format('Rows of %s with ids from %s to %s.', p_parent, v_from, v_from + v_width - 1));
     execute format('alter table fencepost_private.%I attach partition fencepost_private.%I for values from (%s) to (%s)', p_parent, v_name, v_from, v_from + v_width);
     v_from := v_from + v_width;

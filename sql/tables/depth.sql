@@ -15,6 +15,8 @@ create table fencepost_private.depth_delta (
 create index depth_delta_idx on fencepost_private.depth_delta (type_id, xid);
 alter table fencepost_private.depth_delta set (
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_threshold = 1000000000);
+-- No index is unique, and none is made for it: with a publication of all tables, deletes name the whole row. Costs nothing without.
+alter table fencepost_private.depth_delta replica identity full;
 comment on table fencepost_private.depth_delta is 'What each transaction changed in the number of jobs by place. Append-only; pruned once folded.';
 comment on column fencepost_private.depth_delta.type_id is 'The type.';
 comment on column fencepost_private.depth_delta.xid is 'Top transaction that made the change.';
@@ -40,6 +42,7 @@ create table fencepost_private.depth_base (
   enqueued    bigint not null
 );
 create index depth_base_idx on fencepost_private.depth_base (type_id, seq desc);
+alter table fencepost_private.depth_base replica identity full;
 comment on table fencepost_private.depth_base is 'Folded depth of each type and the snapshot it holds for: a register, newest first.';
 comment on column fencepost_private.depth_base.type_id is 'The type.';
 comment on column fencepost_private.depth_base.seq is 'Newest is highest.';

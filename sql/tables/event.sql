@@ -25,6 +25,7 @@ create table fencepost_private.event (
 create index event_xid_idx on fencepost_private.event (xid, id);
 create index event_job_idx on fencepost_private.event (job_id) where job_id is not null;
 
+alter table fencepost_private.event replica identity full;  -- see depth_delta; make_partitions() says so of each partition
 comment on table fencepost_private.event is 'The append-only log of every transition, in the transaction that made it. Range-partitioned by id.';
 comment on column fencepost_private.event.id is 'Orders the events of one job; across jobs, commits may come in another order.';
 comment on column fencepost_private.event.xid is 'Top transaction that wrote it; consumers read in commit order through it.';

@@ -11,6 +11,7 @@ create table fencepost_private.event_tick (
 );
 create index event_tick_order_idx on fencepost_private.event_tick (x, flight);
 create index event_tick_at_idx on fencepost_private.event_tick (at);
+alter table fencepost_private.event_tick replica identity full;  -- see depth_delta
 comment on table fencepost_private.event_tick is 'What snapshots saw of the event log, in order. A batch is what became visible from one tick to another.';
 comment on column fencepost_private.event_tick.x is 'All transactions at or above it were not seen.';
 comment on column fencepost_private.event_tick.flight is 'Less the number of those below it that were not seen either: of two ticks with the same x, the higher saw more.';

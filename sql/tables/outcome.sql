@@ -22,6 +22,7 @@ create table fencepost_private.outcome_total (
   run_counts   bigint[] not null
 );
 create index outcome_total_idx on fencepost_private.outcome_total (type_id, kind, outcome, seq desc);
+alter table fencepost_private.outcome_total replica identity full;  -- see depth_delta
 comment on table fencepost_private.outcome_total is 'Events of each type, kind and outcome since the beginning, with how long they waited and ran: a register, newest first.';
 comment on column fencepost_private.outcome_total.type_id is 'The type.';
 comment on column fencepost_private.outcome_total.kind is 'The kind of event.';

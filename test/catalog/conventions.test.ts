@@ -50,6 +50,19 @@ describe('every object', () => {
   })
 })
 
+describe('every table', () => {
+  it('has a replica identity, so that a publication of all tables stops no delete', async () => {
+    expect(
+      await breaking(`
+        select c.oid::regclass::text from pg_class c
+        where c.relnamespace in ${OURS} and c.relkind in ('r', 'p') and c.relpersistence = 'p'
+          and c.relreplident <> 'f'
+          and not (c.relreplident = 'd' and exists (select from pg_index i where i.indrelid = c.oid and i.indisprimary))
+        order by 1`),
+    ).toEqual([])
+  })
+})
+
 describe('every function', () => {
   it('pins its search_path to our private schema, or was parsed when it was made', async () => {
     expect(
