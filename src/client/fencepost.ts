@@ -291,7 +291,8 @@ export class Fencepost extends WorkflowClient implements AsyncDisposable {
   }
 
   /**
-   * Brings a suspended job back to work: `ctx.waitFor` returns the data.
+   * Brings a suspended job back to work: `ctx.waitFor` returns the data. It is not kept for a job that does not
+   * wait yet: whoever may be earlier than the handler tries again after JE004.
    *
    * @throws FencepostError JE002; JE004 when it is not suspended
    */

@@ -62,7 +62,7 @@ export interface JobContext {
 
   /**
    * Waits for `resume(jobId, data)` in the same way, and then returns the data: undefined when there
-   * is none, or the time given passed first.
+   * is none, or the time given passed first. A `resume` before the job waits is refused with JE004 and not kept.
    *
    * @param name unique in the job
    * @throws what ends the handler; do not catch it
