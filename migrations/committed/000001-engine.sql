@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:47405156a3a2020fbb724902152f3769ad81e536
+--! Hash: sha1:d1c89264b0ad4a84d39a4c7e5fc9c420e66e08cc
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -12893,7 +12893,8 @@ declare
 begin
   loop
     v_batch := matching_dead_letters(replay_matching.filter, replay_matching.max, coalesce(v_batch[cardinality(v_batch)], 0));
-    v_ids := (v_ids || without_late_replays(v_batch))[:replay_matching.max];
+    v_ids := v_ids || without_late_replays(v_batch);
+    v_ids := v_ids[:replay_matching.max];
     exit when cardinality(v_batch) < replay_matching.max or cardinality(v_ids) = replay_matching.max;
   end loop;
   if replay_matching.dry_run is not false then

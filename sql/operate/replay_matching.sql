@@ -20,7 +20,8 @@ declare
 begin
   loop
     v_batch := matching_dead_letters(replay_matching.filter, replay_matching.max, coalesce(v_batch[cardinality(v_batch)], 0));
-    v_ids := (v_ids || without_late_replays(v_batch))[:replay_matching.max];
+    v_ids := v_ids || without_late_replays(v_batch);
+    v_ids := v_ids[:replay_matching.max];
     exit when cardinality(v_batch) < replay_matching.max or cardinality(v_ids) = replay_matching.max;
   end loop;
   if replay_matching.dry_run is not false then
