@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:d1c89264b0ad4a84d39a4c7e5fc9c420e66e08cc
+--! Hash: sha1:7bdfdef982dc535d9697bb18da90df1431680050
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -13727,7 +13727,8 @@ as $$
 begin
   return query
   with consumers as materialized (
-    select i.* from fencepost.consumers i where not exists (select from webhook w where webhook_consumer(w.name) = i.name))
+    select i.*, (select s.token > 0 from consumer k cross join lateral newest_state(k.consumer_id) as s where k.name = i.name) as was_read
+    from fencepost.consumers i where not exists (select from webhook w where webhook_consumer(w.name) = i.name))
   select 'error', format('consumer %s fell behind its max_lag of %s and expired at %s', c.name, c.max_lag, c.expired_at),
          'It reads nothing any more, and the log is no longer kept for it: events between its position and what is kept may be lost to it.',
          format('Decide what a gap means, then: select fencepost.seek_consumer(%L, %L); or, if nobody needs it: select fencepost.drop_consumer(%1$L);', c.name, 'beginning'), 'consumer_expired'
@@ -13741,7 +13742,7 @@ begin
   select 'warning', format('consumer %s is %s s behind: %s events wait', c.name, round(c.lag_seconds), c.lag_events),
          'It was read or moved in the last ten minutes: what reads it is slower than events come, or fails at the first of them again and again.',
          format('Look at the log of %s. Larger batches help, or a narrower filter; an event that always fails can be set aside with fencepost.park_event().', coalesce(c.reader, 'its reader')), 'consumer_slow'
-  from consumers c where c.expired_at is null and c.lag_seconds > 600 and (c.reader is not null or c.moved_at >= p_now - interval '10 minutes' and c.moved_at > c.created_at)
+  from consumers c where c.expired_at is null and c.lag_seconds > 600 and (c.reader is not null or c.moved_at >= p_now - interval '10 minutes' and c.was_read)
   union all
   select 'warning', format('consumer %s has set %s events aside, the last because: %s', c.name, c.parked, left(l.reason, 200)),
          'They were not delivered.',

@@ -132,6 +132,10 @@ describe('doctor', () => {
       why: expect.stringContaining('until it is 7 days behind'),
     })
     expect(await found('consumer_unread', busy)).toBeUndefined()
+    const fresh = `fresh.${type}` // has as much to read, and nobody can have read it yet
+    await createConsumer(db(), fresh, {}, 'beginning')
+    expect(await found('consumer_slow', fresh)).toBeUndefined()
+    await db().query('select fencepost.drop_consumer($1)', [fresh])
     expect(await found('consumer_slow', busy)).toMatchObject({
       remedy: expect.stringContaining('the log of reader-1'),
     })

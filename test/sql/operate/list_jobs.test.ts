@@ -117,6 +117,8 @@ describe('list_jobs', () => {
   it('refuses what it does not know', async () => {
     const refusal = await refused(list({ staus: 'pending' }), 'JE003')
     expect(refusal.hint).toContain(`did you mean 'status'?`)
+    const far = await refused(ids({ foo: 1 }), 'JE003')
+    expect(far.hint).not.toContain('did you mean')
     for (const filter of [
       [],
       'x',
