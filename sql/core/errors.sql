@@ -34,7 +34,7 @@ begin
     errcode = p_code,
     message = p_message,
     detail = coalesce(p_detail, ''),
-    hint = coalesce(p_hint, '');
+    hint = rtrim(coalesce(p_hint, ''));
 end
 $$;
 comment on function fencepost_private.raise_error(text, text, text, text) is 'Raises an engine error: code, what was wrong, what was received (detail), what would be right (hint).';

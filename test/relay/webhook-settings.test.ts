@@ -62,6 +62,12 @@ describe('create_webhook', () => {
     ['https:///hooks'],
     ['example.com'],
     ['https://bücher.example/'],
+    ['https://[:::]/'],
+    ['https://[1.2.3.4]/'],
+    ['https://999.999.999.999/'],
+    ['https://1.2.3.4.5/'],
+    ['https://0x7f.1/'],
+    ['https://example.0x/'],
     [`https://example.com/${'x'.repeat(2000)}`],
     [null],
   ])('refuses the URL %s', async (url) => {
@@ -71,6 +77,9 @@ describe('create_webhook', () => {
   it.each([
     ['http://127.0.0.1:8080/a?b=c&d=[e]'],
     ['https://[2001:db8::1]:443'],
+    ['https://[::ffff:1.2.3.4]/'],
+    ['https://1.2.3.4.:8443/'],
+    ['https://10.example.0xyz/'],
     ['HTTPS://EXAMPLE.COM'],
     ['https://example.com?x=%20"'],
   ])('takes the URL %s', async (url) => {

@@ -30,6 +30,25 @@ end
 $$;
 comment on function fencepost_private.find_webhook(text) is 'The webhook of a name, its row locked. Raises JE002.';
 
+-- A host whose last label is a number is an IPv4 address to every URL parser, and in brackets stands an IPv6 one: what is
+-- none can never be called. Other spellings of IPv4 than four numbers are refused with it.
+create function fencepost_private.is_webhook_host(p_host text) returns boolean
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_host like '[%' then
+    return family(trim(p_host, '[]')::inet) = 6;
+  end if;
+  return p_host !~* '(^|\.)([0-9]+|0x[0-9a-f]*)\.?$' or p_host ~ '^((25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(\.|$)){4}\.?$';
+exception
+  when invalid_text_representation then
+    return false;
+end
+$$;
+comment on function fencepost_private.is_webhook_host(text) is 'True for a host of a URL that can be one: an address that looks like one is one.';
+
 -- ASCII, without credentials (lists show URLs), fragment or backslash, so that every parser reads the same host in it.
 -- Where the host leads is checked when it is connected to. Errors: JE003.
 create function fencepost_private.check_webhook_url(p_url text)
@@ -41,7 +60,8 @@ as $$
 begin
   if p_url is null or length(p_url) > 2000
      or p_url !~* '^https?://([a-z0-9_-]+(\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\])(:[0-9]{1,5})?([/?][!-~]*)?$' or p_url ~ '[\\#]'
-     or substring(p_url from '^[^/]+//[^/?]*:([0-9]+)([/?]|$)')::int not between 1 and 65535 then
+     or substring(p_url from '^[^/]+//[^/?]*:([0-9]+)([/?]|$)')::int not between 1 and 65535
+     or not is_webhook_host(substring(p_url from '^[^/]+//(\[[^]]*\]|[^/?:]*)')) then
     perform raise_error('JE003', 'a webhook needs a URL such as https://example.com/hooks', format('received url = %s', coalesce(quote_literal(left(p_url, 100)), 'null')),
       'Give https:// and a host, at most 2000 characters of ASCII, without user, password and fragment.');
   end if;
