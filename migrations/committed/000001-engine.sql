@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:1e11185a0f92256e2a0514f992b2e9d8a11d5503
+--! Hash: sha1:70254ad4ec4cd0b2f168b149eb54fd542ac8b528
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -1806,7 +1806,8 @@ comment on function fencepost_private.claim_keys(fencepost_private.new_job[]) is
 --
 -- Returns the id of the job: the new one, or the one that has the key.
 -- Locks: the first job of a type, or of a priority in it, makes their rows, and whoever needs the same ones waits for
--- that transaction; declare_type() makes them beforehand. Else a concurrent enqueue of the same key is waited for.
+-- that transaction; declare_type() makes the type and
+-- its default priority beforehand, in a transaction of its own. Else a concurrent enqueue of the same key is waited for.
 -- Errors: JE003, JE005 (key used with another payload), JE006 (payload too large or failing the type's check), JE007.
 create function fencepost.enqueue(
   type text,
@@ -9663,6 +9664,10 @@ comment on function fencepost_private.locked_state(fencepost_private.consumer) i
 -- acknowledged another reader gets nothing. Within one transaction with the work and ack_events() the consumer is
 -- exactly-once. `position` names the place behind its event and carries the token of the lease.
 --
+-- No row means that there is nothing to read, or that another reader has the lease. Where a narrow filter holds back more
+-- than a second of looking passes, it may also mean that the look goes on from there with the next call: `lag_events` of
+-- the view `consumers` is 0 only at the end.
+--
 -- Parked events that are to be delivered again come first, by themselves.
 -- Locks: the consumer, tried: none while another session reads it.
 -- Errors: JE002; JE003, also outside READ COMMITTED; JE004 when it fell behind max_lag, or after a logical restore until
@@ -9729,9 +9734,10 @@ begin
   v_state.position := kept_position(v_state.position);
   v_wanted := row(v_consumer.kinds, v_consumer.types, v_consumer.tenant, v_consumer.deliveries);
   v_read := unread(v_state.position, read_events.max, v_wanted);
-  for v_try in 1..4 loop
-    -- farther when all of that was for others, or committed a moment ago
-    exit when cardinality(v_read.events) > 0 or v_read.reached = newest_position() and tick('0') = 0;
+  for v_try in 1..1000 loop
+    -- farther when all of that was for others, for about a second; or committed a moment ago
+    exit when cardinality(v_read.events) > 0 or v_try > 4 and fencepost_private.now() > v_now + interval '1 second';
+    exit when v_read.reached = newest_position() and (v_try > 4 or tick('0') = 0);
     v_read := unread(v_read.reached, read_events.max, v_wanted);
   end loop;
   if cardinality(v_read.events) > 0 then
@@ -10263,7 +10269,8 @@ comment on function fencepost_private.is_unread(bigint, bigint) is 'Whether a co
 -- when it is left out.
 --
 -- A message is tried 12 times over about two days (waits of 5 s, 20 s, 80 s … 12 h), each 20 s at most, ten at once:
--- see configure_webhook().
+-- see configure_webhook(). Deliveries that have ended are kept for a day, so that they lengthen nothing: the whole log is kept
+-- as long as any type keeps its finished jobs.
 -- Locks: none that anything else waits for. Errors: JE003; JE004 when there is one of this name.
 create function fencepost.create_webhook(name text, url text, filter jsonb default '{}', secret text default null, start text default 'now', max_lag interval default '7 days')
 returns text
@@ -10293,7 +10300,7 @@ begin
   update consumer c set deliveries = false where c.name = webhook_consumer(create_webhook.name);
   insert into webhook_secret (webhook_id, secret, created_at) values (v_id, v_secret, v_now);
 
-  perform fencepost.configure_type(v_type, max_attempts => 12, timeout => '20 seconds', max_running => 10,
+  perform fencepost.configure_type(v_type, max_attempts => 12, timeout => '20 seconds', max_running => 10, keep_finished => '1 day',
     backoff_base => '5 seconds', backoff_factor => 4, backoff_cap => '12 hours', backoff_jitter => 0.2);
   perform ensure_lane(v_type, 5);
   perform set_paused(v_type, false, null);
@@ -12377,7 +12384,8 @@ comment on function fencepost.configure_type(text, int, int, interval, interval,
 --! Included operate/declare_type.sql
 -- Code declares a type and all its settings, by the names of configure_type: a worker does when it starts. What is
 -- left out has its default; what an operator has set stays his. Declaring the same again changes and locks nothing.
--- The type and its line of default priority then exist, so that no enqueue has to make them in a long transaction.
+-- The type and its line of default priority then exist, so that no enqueue has to make them in a long transaction, for which
+-- all others of that type and priority would wait. Another priority is made by the first job that has it.
 -- Returns whether a setting changed. Locks: the row of the type, when the declaration is new.
 -- Errors: JE003, naming the setting.
 create function fencepost.declare_type(type text, settings jsonb default '{}')
@@ -13823,6 +13831,7 @@ begin
     from pg_stat_activity s
     where s.backend_type = 'client backend' and s.pid <> pg_backend_pid()
       and (s.backend_xmin is not null or s.backend_xid is not null) and s.xact_start < clock_timestamp() - p_snapshot
+      and s.wait_event_type is distinct from 'Lock'      -- who waits for another is no culprit: see the next
   ) as a
   union all
   select 'warning', format('the prepared transaction %s of %s is open since %s', quote_literal(p.gid), p.owner, p.prepared), v_why,
@@ -13837,6 +13846,26 @@ begin
   select 'warning', format('standby %s holds back transaction %s by hot_standby_feedback (%s transactions behind)', r.application_name, r.backend_xmin, age(r.backend_xmin)), v_why,
          'End the long query on the standby.', 'held_snapshot'
   from pg_stat_replication r where age(r.backend_xmin) > 100000;
+
+  -- who waits for the end of a transaction while it writes one of our tables, and whose that is: the first job of a type or
+  -- priority, a job, a key, a setting
+  return query
+  select 'warning', format('%s sessions wait for the transaction of %s', count(distinct w.pid),
+           coalesce(format('session %s (%s, %s), open for %s', a.pid, coalesce(nullif(a.application_name, ''), 'no name'), a.state, date_trunc('second', clock_timestamp() - a.xact_start)),
+             format('prepared transaction %L', p.gid))),
+         'It made or holds what they need: a new type or priority, a job, a key, a setting. They go on when it ends.',
+         coalesce(format('Let it commit, or select pg_terminate_backend(%s);', a.pid), format('commit prepared %L; or rollback prepared %1$L;', p.gid))
+           || ' Types that are declared when a release is deployed (declare_type) are not made in transactions that last.', 'blocked'
+  from pg_locks w
+  join pg_locks h on h.locktype = 'transactionid' and h.transactionid = w.transactionid and h.granted and h.mode = 'ExclusiveLock'
+  left join pg_stat_activity a on a.pid = h.pid
+  left join pg_prepared_xacts p on p.transaction = h.transactionid
+  where w.locktype = 'transactionid' and not w.granted and (a.pid is not null or p.gid is not null)
+    and exists (
+      select from pg_locks r join pg_class c on c.oid = r.relation
+      where r.pid = w.pid and r.granted and r.mode = 'RowExclusiveLock' and c.relnamespace = 'fencepost_private'::regnamespace)
+    and w.waitstart < clock_timestamp() - p_claim
+  group by a.pid, a.application_name, a.state, a.xact_start, p.gid;
 
   return query
   select 'warning', format('session %s has kept its claim of type %s open for %s', k.pid, t.type, date_trunc('second', clock_timestamp() - a.xact_start)),

@@ -12,7 +12,8 @@
 --
 -- Returns the id of the job: the new one, or the one that has the key.
 -- Locks: the first job of a type, or of a priority in it, makes their rows, and whoever needs the same ones waits for
--- that transaction; declare_type() makes them beforehand. Else a concurrent enqueue of the same key is waited for.
+-- that transaction; declare_type() makes the type and
+-- its default priority beforehand, in a transaction of its own. Else a concurrent enqueue of the same key is waited for.
 -- Errors: JE003, JE005 (key used with another payload), JE006 (payload too large or failing the type's check), JE007.
 create function fencepost.enqueue(
   type text,

@@ -1,6 +1,7 @@
 -- Code declares a type and all its settings, by the names of configure_type: a worker does when it starts. What is
 -- left out has its default; what an operator has set stays his. Declaring the same again changes and locks nothing.
--- The type and its line of default priority then exist, so that no enqueue has to make them in a long transaction.
+-- The type and its line of default priority then exist, so that no enqueue has to make them in a long transaction, for which
+-- all others of that type and priority would wait. Another priority is made by the first job that has it.
 -- Returns whether a setting changed. Locks: the row of the type, when the declaration is new.
 -- Errors: JE003, naming the setting.
 create function fencepost.declare_type(type text, settings jsonb default '{}')

@@ -17,6 +17,7 @@ begin
     from pg_stat_activity s
     where s.backend_type = 'client backend' and s.pid <> pg_backend_pid()
       and (s.backend_xmin is not null or s.backend_xid is not null) and s.xact_start < clock_timestamp() - p_snapshot
+      and s.wait_event_type is distinct from 'Lock'      -- who waits for another is no culprit: see the next
   ) as a
   union all
   select 'warning', format('the prepared transaction %s of %s is open since %s', quote_literal(p.gid), p.owner, p.prepared), v_why,
@@ -31,6 +32,26 @@ begin
   select 'warning', format('standby %s holds back transaction %s by hot_standby_feedback (%s transactions behind)', r.application_name, r.backend_xmin, age(r.backend_xmin)), v_why,
          'End the long query on the standby.', 'held_snapshot'
   from pg_stat_replication r where age(r.backend_xmin) > 100000;
+
+  -- who waits for the end of a transaction while it writes one of our tables, and whose that is: the first job of a type or
+  -- priority, a job, a key, a setting
+  return query
+  select 'warning', format('%s sessions wait for the transaction of %s', count(distinct w.pid),
+           coalesce(format('session %s (%s, %s), open for %s', a.pid, coalesce(nullif(a.application_name, ''), 'no name'), a.state, date_trunc('second', clock_timestamp() - a.xact_start)),
+             format('prepared transaction %L', p.gid))),
+         'It made or holds what they need: a new type or priority, a job, a key, a setting. They go on when it ends.',
+         coalesce(format('Let it commit, or select pg_terminate_backend(%s);', a.pid), format('commit prepared %L; or rollback prepared %1$L;', p.gid))
+           || ' Types that are declared when a release is deployed (declare_type) are not made in transactions that last.', 'blocked'
+  from pg_locks w
+  join pg_locks h on h.locktype = 'transactionid' and h.transactionid = w.transactionid and h.granted and h.mode = 'ExclusiveLock'
+  left join pg_stat_activity a on a.pid = h.pid
+  left join pg_prepared_xacts p on p.transaction = h.transactionid
+  where w.locktype = 'transactionid' and not w.granted and (a.pid is not null or p.gid is not null)
+    and exists (
+      select from pg_locks r join pg_class c on c.oid = r.relation
+      where r.pid = w.pid and r.granted and r.mode = 'RowExclusiveLock' and c.relnamespace = 'fencepost_private'::regnamespace)
+    and w.waitstart < clock_timestamp() - p_claim
+  group by a.pid, a.application_name, a.state, a.xact_start, p.gid;
 
   return query
   select 'warning', format('session %s has kept its claim of type %s open for %s', k.pid, t.type, date_trunc('second', clock_timestamp() - a.xact_start)),

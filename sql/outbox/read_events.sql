@@ -6,6 +6,10 @@
 -- acknowledged another reader gets nothing. Within one transaction with the work and ack_events() the consumer is
 -- exactly-once. `position` names the place behind its event and carries the token of the lease.
 --
+-- No row means that there is nothing to read, or that another reader has the lease. Where a narrow filter holds back more
+-- than a second of looking passes, it may also mean that the look goes on from there with the next call: `lag_events` of
+-- the view `consumers` is 0 only at the end.
+--
 -- Parked events that are to be delivered again come first, by themselves.
 -- Locks: the consumer, tried: none while another session reads it.
 -- Errors: JE002; JE003, also outside READ COMMITTED; JE004 when it fell behind max_lag, or after a logical restore until
@@ -72,9 +76,10 @@ begin
   v_state.position := kept_position(v_state.position);
   v_wanted := row(v_consumer.kinds, v_consumer.types, v_consumer.tenant, v_consumer.deliveries);
   v_read := unread(v_state.position, read_events.max, v_wanted);
-  for v_try in 1..4 loop
-    -- farther when all of that was for others, or committed a moment ago
-    exit when cardinality(v_read.events) > 0 or v_read.reached = newest_position() and tick('0') = 0;
+  for v_try in 1..1000 loop
+    -- farther when all of that was for others, for about a second; or committed a moment ago
+    exit when cardinality(v_read.events) > 0 or v_try > 4 and fencepost_private.now() > v_now + interval '1 second';
+    exit when v_read.reached = newest_position() and (v_try > 4 or tick('0') = 0);
     v_read := unread(v_read.reached, read_events.max, v_wanted);
   end loop;
   if cardinality(v_read.events) > 0 then

@@ -6,7 +6,8 @@
 -- when it is left out.
 --
 -- A message is tried 12 times over about two days (waits of 5 s, 20 s, 80 s … 12 h), each 20 s at most, ten at once:
--- see configure_webhook().
+-- see configure_webhook(). Deliveries that have ended are kept for a day, so that they lengthen nothing: the whole log is kept
+-- as long as any type keeps its finished jobs.
 -- Locks: none that anything else waits for. Errors: JE003; JE004 when there is one of this name.
 create function fencepost.create_webhook(name text, url text, filter jsonb default '{}', secret text default null, start text default 'now', max_lag interval default '7 days')
 returns text
@@ -36,7 +37,7 @@ begin
   update consumer c set deliveries = false where c.name = webhook_consumer(create_webhook.name);
   insert into webhook_secret (webhook_id, secret, created_at) values (v_id, v_secret, v_now);
 
-  perform fencepost.configure_type(v_type, max_attempts => 12, timeout => '20 seconds', max_running => 10,
+  perform fencepost.configure_type(v_type, max_attempts => 12, timeout => '20 seconds', max_running => 10, keep_finished => '1 day',
     backoff_base => '5 seconds', backoff_factor => 4, backoff_cap => '12 hours', backoff_jitter => 0.2);
   perform ensure_lane(v_type, 5);
   perform set_paused(v_type, false, null);
