@@ -211,7 +211,7 @@ describe('doctor', () => {
     const type = await publishing(db(), freshType())
     const name = await webhook({ types: [type] })
     await enqueue(db(), type)
-    await one(db(), 'select fencepost_private.tick()') // from here on it could be read
+    await one(db(), `select fencepost_private.tick('0')`) // from here on it could be read
     await moveClock(db(), '8 days')
     await one(db(), 'select fencepost_private.expire_consumers()')
     await relay()
