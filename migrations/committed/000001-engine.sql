@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:70254ad4ec4cd0b2f168b149eb54fd542ac8b528
+--! Hash: sha1:a9d3ae360c361eae6fc0133177c58c3fe2dbc678
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -324,8 +324,13 @@ create table fencepost_private.origin (
 comment on table fencepost_private.origin is 'One row that says which transaction wrote it: when that is not so, the rows of this database came from another one.';
 comment on column fencepost_private.origin.written_by is 'xmin of the row.';
 
-insert into fencepost_private.origin (written_by) values (0);
-update fencepost_private.origin o set written_by = o.xmin::text::bigint;
+-- In one statement: psql may give each its own savepoint (ON_ERROR_ROLLBACK), and with it a number of its own.
+do $$
+begin
+  insert into fencepost_private.origin (written_by) values (0);
+  update fencepost_private.origin o set written_by = o.xmin::text::bigint;
+end
+$$;
 --! EndIncluded tables/origin.sql
 --! Included tables/job_type.sql
 -- A type is a name for a kind of work, with its settings. Code declares them, operators override them, and an

@@ -8,5 +8,10 @@ create table fencepost_private.origin (
 comment on table fencepost_private.origin is 'One row that says which transaction wrote it: when that is not so, the rows of this database came from another one.';
 comment on column fencepost_private.origin.written_by is 'xmin of the row.';
 
-insert into fencepost_private.origin (written_by) values (0);
-update fencepost_private.origin o set written_by = o.xmin::text::bigint;
+-- In one statement: psql may give each its own savepoint (ON_ERROR_ROLLBACK), and with it a number of its own.
+do $$
+begin
+  insert into fencepost_private.origin (written_by) values (0);
+  update fencepost_private.origin o set written_by = o.xmin::text::bigint;
+end
+$$;

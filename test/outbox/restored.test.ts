@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { claim, enqueue, freshType, maintain, violations } from '../support/engine.ts'
 import { createConsumer, drainEvents, publishing } from '../support/outbox.ts'
@@ -105,6 +106,20 @@ describe('a database knows that it is a logical copy', () => {
       await tx.query('savepoint one')
       await tx.query('select * from fencepost.after_restore()')
     })
+    expect(await isRestored()).toBe(false)
+  })
+
+  it('also when the schema was installed with a savepoint for each statement, as psql can', async () => {
+    const table = readFileSync(new URL('../../sql/tables/origin.sql', import.meta.url), 'utf8')
+    await db().transaction(async (tx) => {
+      await tx.query('drop table fencepost_private.origin cascade')
+      for (const statement of table.split(/(?<=^\S.*;)\n/m)) {
+        await tx.query('savepoint one')
+        await tx.query(statement)
+        await tx.query('release one')
+      }
+    })
+    expect(await one(db(), 'select count(*) from fencepost_private.origin')).toBe(1)
     expect(await isRestored()).toBe(false)
   })
 })
