@@ -13,6 +13,7 @@ import {
   translate,
 } from './errors.ts'
 import { openSocket } from './socket.ts'
+import { TransactionState } from './transaction-state.ts'
 
 /** A message of the server that is no error: `raise notice`. */
 export interface Notice {
@@ -45,6 +46,7 @@ export class Connection {
   readonly #socket: net.Socket
   readonly #settings: ConnectionSettings
   readonly #host: Host
+  readonly #transaction: TransactionState
   #isReadCommitted = true
   #lost: Error | undefined
   #fail: ((error: Error) => void) | undefined
@@ -54,6 +56,7 @@ export class Connection {
     this.#settings = settings
     this.#host = host
     this.#socket = socket
+    this.#transaction = new TransactionState(socket)
     let used = false
     const { address } = settings
     const where = 'path' in host ? { path: host.path } : { host: host.host, port: host.port }
@@ -145,6 +148,16 @@ export class Connection {
   /** False when a statement outside of transactions would run in another isolation level than all of ours are made for. */
   get isReadCommitted(): boolean {
     return this.#isReadCommitted
+  }
+
+  /** True when a transaction is open on it: nobody else's statements may run there. */
+  get inTransaction(): boolean {
+    return this.usable && this.#transaction.isOpen
+  }
+
+  /** How many transactions it was told to begin. */
+  get begun(): number {
+    return this.#transaction.begun
   }
 
   /**

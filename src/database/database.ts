@@ -120,13 +120,12 @@ class PooledDatabase implements Database {
     using deadline = new Deadline(timeout, signal)
     const connection = await this.#pool.acquire(deadline)
     try {
-      const { rows, open } = await runAlone<Row>(connection, text, values, deadline)
-      if (open) {
-        const error = leftOpen()
-        connection.destroy(error)
-        throw error
-      }
+      const { rows } = await runAlone<Row>(connection, text, values, deadline)
+      if (connection.inTransaction) throw leftOpen()
       return rows
+    } catch (error) {
+      if (connection.inTransaction) connection.destroy(error as Error)
+      throw error
     } finally {
       this.#pool.release(connection)
     }

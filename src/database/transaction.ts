@@ -20,6 +20,7 @@ export async function runAlone<Row>(
 ): Promise<Answer<Row>> {
   if (connection.isReadCommitted) return connection.run<Row>(text, values, deadline)
   await connection.run(BEGIN, [], deadline, 'not_sent')
+  const { begun } = connection
   let answer: Answer<Row>
   try {
     answer = await connection.run<Row>(text, values, deadline, 'not_sent')
@@ -27,7 +28,8 @@ export async function runAlone<Row>(
     await rollBack(connection)
     throw error
   }
-  await connection.run('commit', [], deadline)
+  // a text that begins one ends it too: what it left open is not for us to commit
+  if (connection.begun === begun) await connection.run('commit', [], deadline)
   return answer
 }
 

@@ -189,9 +189,24 @@ describe('errors', () => {
   })
 
   it('name a transaction that query() was made to begin, and forget its connection', async () => {
-    for (const text of ['begin', 'start transaction', 'begin; select 1']) {
-      expect(await failure(db().query(text))).toMatchObject({ code: 'JE003' })
+    await using one = connect({ url: database.url, max: 1 })
+    await one.query('create table left_open (n int)')
+    for (const text of [
+      'begin',
+      'start transaction',
+      'begin; select 1',
+      'begin; insert into left_open values (1)',
+      'insert into left_open values (1); begin',
+      'begin; commit and chain',
+      'begin; select 1; insert into left_open values (1)',
+    ]) {
+      expect(await failure(one.query(text)), text).toMatchObject({ code: 'JE003' })
     }
+    expect(await failure(one.query('begin; select 1 / 0'))).toMatchObject({ code: '22012' })
+    expect(await one.query('select n from left_open')).toEqual([])
+    // also where the server's words come in many pieces
+    expect(await one.query('begin; select repeat($$x$$, 999999); commit')).toHaveLength(1)
+    await one.query('drop table left_open')
     expect(await db().query('begin; select 1 as a; commit; select 2 as b')).toEqual([{ b: 2 }])
   })
 })

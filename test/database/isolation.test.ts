@@ -26,6 +26,16 @@ async function expectReadCommitted(one: Database): Promise<void> {
   await one.query('insert into kept values ($1)', [1])
   expect(await one.query(level, [7])).toEqual(expected)
   expect(await one.query('select n from kept')).toEqual([{ n: 1 }])
+  // what a text began and left open is refused, and not committed by us
+  for (const text of [
+    'begin; insert into kept values (2)',
+    'commit; begin',
+    'begin; commit and chain',
+  ]) {
+    await expect(one.query(text), text).rejects.toMatchObject({ code: 'JE003' })
+  }
+  await one.query('begin; insert into kept values (3); commit')
+  expect(await one.query('select n from kept')).toEqual([{ n: 1 }, { n: 3 }])
   await one.query('drop table kept')
 }
 
