@@ -11,7 +11,13 @@ import { EmbeddedServerError } from './embedded/errors.ts'
 import { guardOf } from './embedded/guard.ts'
 import { launch, PortTakenError, type ServerSettings } from './embedded/launch.ts'
 import { freePort } from './embedded/ports.ts'
-import { endPostmaster, livePostmaster, type Postmaster, whenReady } from './embedded/postmaster.ts'
+import {
+  endPostmaster,
+  livePostmaster,
+  type Postmaster,
+  stillServes,
+  whenReady,
+} from './embedded/postmaster.ts'
 import { childrenOf, ended, isAlive, signal } from './embedded/processes.ts'
 import { readState, writeState } from './embedded/state.ts'
 
@@ -126,8 +132,7 @@ class Server implements EmbeddedServer {
     const pid = this.#postmaster?.pid
     if (pid === undefined || this.#shared) return
     if (process.platform === 'win32') this.#control('fast')
-    // It may have died, and another process may have its number.
-    else if (livePostmaster(this.#cluster.directory)?.pid === pid) await endPostmaster(pid)
+    else if (stillServes(pid, this.#cluster.directory)) await endPostmaster(pid)
     this.#ended()
   }
 

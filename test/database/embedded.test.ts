@@ -151,6 +151,33 @@ describe('a server whose owner was killed', () => {
   })
 })
 
+describe('a server whose data was removed', () => {
+  async function bereft(): Promise<{ server: EmbeddedServer; cluster: string }> {
+    const server = await start({ dataDir: path.join(dataDir, 'removed') })
+    const cluster = String(await ask(server, 'show data_directory'))
+    onTestFinished(() => server.kill().catch(() => {}))
+    rmSync(server.home, { recursive: true, force: true })
+    expect(existsSync(cluster)).toBe(false)
+    return { server, cluster }
+  }
+
+  it('is stopped', async () => {
+    const { server } = await bereft()
+    const { pid } = server
+    await server.stop()
+    expect(isAlive(pid)).toBe(false)
+  })
+
+  it('is ended by its guard', async () => {
+    const { server, cluster } = await bereft()
+    const { pid } = server
+    const guard = guardOf(pid, cluster)
+    guard.stdin?.end()
+    // within a minute a server finds out by itself
+    expect(await ended([pid], 10_000)).toBe(true)
+  })
+})
+
 describe('the guard of a server', () => {
   it('leaves another program alone that has its number now', async () => {
     const other = spawn('sleep', ['600'], { stdio: 'ignore' })

@@ -1,12 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 
 /**
- * Waits for the end of its input, then asks the server to stop: only while the cluster's file names this process, and
- * the process is a PostgreSQL. By then its number may be somebody else's.
+ * Waits for the end of its input, then asks the server to stop: unless the cluster's file names another process, or
+ * the process is no PostgreSQL. By then its number may be somebody else's. Without the file, as after somebody removed
+ * all data, the server runs on.
  */
 const SCRIPT = `
 read -r _
-read -r pid < "$1/postmaster.pid" && [ "$pid" = "$0" ] || exit 0
+pid=$0
+[ ! -e "$1/postmaster.pid" ] || read -r pid < "$1/postmaster.pid"
+[ "$pid" = "$0" ] || exit 0
 name=$(cat "/proc/$0/comm" 2>/dev/null || ps -o comm= -p "$0" 2>/dev/null)
 case "$name" in *postgres*) kill -INT "$0" ;; esac
 `

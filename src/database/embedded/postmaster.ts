@@ -37,10 +37,22 @@ export function readPostmaster(cluster: string): Postmaster | undefined {
 export function livePostmaster(cluster: string): Postmaster | undefined {
   const found = readPostmaster(cluster)
   if (found === undefined) return undefined
-  const name = isAlive(found.pid) ? (programName(found.pid) ?? 'postgres') : undefined
-  if (name !== undefined && /^postgres/.test(name)) return found
+  if (isPostgres(found.pid)) return found
   rmSync(path.join(cluster, 'postmaster.pid'), { force: true })
   return undefined
+}
+
+/**
+ * Whether the process that was a cluster's server still is. Its number may be another program's by now, or that of
+ * another cluster's server; but a server whose `postmaster.pid` somebody removed, with all its data, runs on.
+ */
+export function stillServes(pid: number, cluster: string): boolean {
+  return isPostgres(pid) && (readPostmaster(cluster)?.pid ?? pid) === pid
+}
+
+/** True also where the name of a program cannot be told. */
+function isPostgres(pid: number): boolean {
+  return isAlive(pid) && /^postgres/.test(programName(pid) ?? 'postgres')
 }
 
 /**
