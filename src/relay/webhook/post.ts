@@ -1,5 +1,5 @@
 import { lookup as resolve } from 'node:dns'
-import { type IncomingMessage, request as requestHttp } from 'node:http'
+import { type ClientRequest, type IncomingMessage, request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
 import { isPublicAddress } from './address.ts'
@@ -31,13 +31,16 @@ export class ForbiddenEndpointError extends Error {
 const MOST = 2048
 /** Nobody here reads what is compressed. */
 const PLAIN = { 'accept-encoding': 'identity' }
-/** How long the body of an answer is waited for, in ms: a refusal does not hang on its explanation. */
+/** How long the body of an answer is waited for, in ms: nothing hangs on it, be it an explanation. */
 const SOON = 1_000
+/** How long an endpoint that accepted a request may take to read the rest of it, in ms. */
+const REST = 10_000
 
 /**
  * Sends one POST. Its status is the answer, whatever becomes of the body after it: of a refusal the beginning is read
- * for as long as a second, of anything else nothing. Follows no redirects, uses no proxy, and connects to no
- * address but those that were judged: what a name leads to is looked up and judged for this connection.
+ * for as long as a second, of anything else nothing. An endpoint that accepts before it has read all is still sent
+ * the rest. Follows no redirects, uses no proxy, and connects to no address but those that were judged: what a name
+ * leads to is looked up and judged for this connection.
  *
  * @throws ForbiddenEndpointError, and whatever connections fail with
  */
@@ -55,7 +58,6 @@ export async function post({ url, headers, body, allowPrivate, signal }: Post): 
       ...(allowPrivate ? {} : { lookup: lookupPublic }),
     })
     const answered = (response: IncomingMessage, excerpt: string) => {
-      sent.destroy()
       const { statusCode: status = 0, headers } = response
       resolve({ status, retryAfter: headers['retry-after'], excerpt })
     }
@@ -63,8 +65,15 @@ export async function post({ url, headers, body, allowPrivate, signal }: Post): 
     sent.on('response', (response) => {
       // the answer is there: nothing that happens to the connection from here on changes it
       sent.off('error', failed).on('error', () => {})
-      if ((response.statusCode ?? 0) < 300) answered(response, '')
-      else void beginning(response).then((excerpt) => answered(response, excerpt))
+      if ((response.statusCode ?? 0) < 300) {
+        finish(sent, response)
+        answered(response, '')
+      } else {
+        void beginning(response).then((excerpt) => {
+          sent.destroy()
+          answered(response, excerpt)
+        })
+      }
     })
     sent.on('upgrade', (response, socket) => {
       socket.destroy()
@@ -72,6 +81,16 @@ export async function post({ url, headers, body, allowPrivate, signal }: Post): 
     })
     sent.end(body)
   })
+}
+
+/**
+ * Lets what is left of an accepted request arrive: the connection ends by itself once both sides have said all, else
+ * when its time is over. It reads on, as a connection that is closed over unread bytes takes back what it sent.
+ */
+function finish(sent: ClientRequest, response: IncomingMessage): void {
+  response.resume()
+  const timer = setTimeout(() => sent.destroy(), sent.writableFinished ? SOON : REST)
+  sent.once('close', () => clearTimeout(timer))
 }
 
 /** Judges what needs no lookup. The URL parser has made one form of all spellings of IPv4, as `0x7f.1`. */
