@@ -180,11 +180,14 @@ export class Consumption {
  */
 function isNoFaultOfTheirs(error: unknown): boolean {
   if (error instanceof FencepostError) return OURS.has(error.code)
-  if (error instanceof DatabaseError && error.code === NOT_IN_STATE) return false
+  if (error instanceof DatabaseError && NEVER_HERE.has(error.code)) return false
   return isTransient(error)
 }
 
 const OURS: ReadonlySet<string> = new Set(['JE001', 'JE009', 'JE011'])
 
-/** Of the classes that tell of the server the one code that tells of a statement: this never works here. */
-const NOT_IN_STATE = '55000'
+/**
+ * Of the classes that tell of the server the codes that tell of a statement: an object in another state, a value that
+ * its type has only after the commit, a file that is not there, or is there already.
+ */
+const NEVER_HERE: ReadonlySet<string> = new Set(['55000', '55P04', '58P01', '58P02'])

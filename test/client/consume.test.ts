@@ -44,6 +44,34 @@ describe('consume', () => {
     expect(await engine().parkedEvents(name)).toEqual([])
   })
 
+  it.each([
+    ['an object in another state', '55000', "select currval('never_used')"],
+    [
+      'a value that its type has only after the commit',
+      '55P04',
+      "alter type colour add value 'blue'; select 'blue'::colour",
+    ],
+    ['a file that is not there', '58P01', "select pg_read_file('no_such_file')"],
+  ])('parks an event whose statement never works for %s', async (_what, code, text) => {
+    await db().query(
+      "create sequence if not exists never_used; drop type if exists colour; create type colour as enum ('red')",
+    )
+    const name = await fresh()
+    const [id] = await put(name, 1)
+    const thrown: unknown[] = []
+    await consumed(
+      name,
+      (_events, tx) =>
+        tx.query(text).catch((error) => {
+          thrown.push(error)
+          throw error
+        }),
+      { maxAttempts: 2 },
+    )
+    expect(thrown).toMatchObject([{ code }, { code }])
+    expect(await engine().parkedEvents(name)).toMatchObject([{ jobId: id }])
+  })
+
   it('parks none when its role may not acknowledge, and ends', async () => {
     const name = await fresh()
     await put(name, 2)
