@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:a9d3ae360c361eae6fc0133177c58c3fe2dbc678
+--! Hash: sha1:76c65a0b019ac308a142e68004bb92d54e26606d
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -1014,7 +1014,7 @@ comment on column fencepost_private.maintain_failure.item is 'The job; for steps
 comment on column fencepost_private.maintain_failure.error is 'Its last error.';
 comment on column fencepost_private.maintain_failure.failures is 'How often in a row it failed.';
 comment on column fencepost_private.maintain_failure.first_at is 'Since when.';
-comment on column fencepost_private.maintain_failure.next_at is 'When it is tried again: after a second, then two, four … ten minutes.';
+comment on column fencepost_private.maintain_failure.next_at is 'When it is tried again: after a second, then two, four … ten minutes; for want of a lock ten seconds.';
 
 create table fencepost_private.partition_fate (
   partition  text primary key,
@@ -11978,6 +11978,7 @@ as $$
 declare
   v_now  timestamptz := fencepost_private.now();
   v_step maintain_step;
+  v_code text;
 begin
   perform check_read_committed('maintain()');
   if not pg_try_advisory_xact_lock(lock_housekeeping(), 1) then
@@ -11993,6 +11994,7 @@ begin
     exception
       when others then
         done := 0;
+        v_code := sqlstate;
         error := format('%s: %s', sqlstate, sqlerrm);
     end;
     return next;
@@ -12000,7 +12002,7 @@ begin
     if error is not null then
       update maintain_step m
       set failures = m.failures + 1, error = maintain.error,
-          next_at = v_now + least(greatest(m.every, interval '1 second') * power(2, least(m.failures, 20)), interval '10 minutes')
+          next_at = v_now + retry_after(v_code, m.failures, greatest(m.every, interval '1 second'))
       where m.step = v_step.step;
     elsif v_step.every > '0' or v_step.failures > 0 then
       update maintain_step m
@@ -12064,12 +12066,14 @@ comment on function fencepost_private.check_not_restored(text) is 'Raises JE004 
 -- who is at fault only when that fails.
 
 -- Does a call for all of these items. When that raises, each half of them is tried by itself, and its halves, so that all
--- is done but for those that raise alone: they are noted in maintain_failure, and left alone until next_at.
+-- is done but for those that raise alone: they are noted in maintain_failure, and left alone until next_at. So are those
+-- that wait for a lock which is not to be had; that passes, so they are tried again within ten seconds. Where so many
+-- wait that it has taken three seconds, what is left comes with the next pass, without those that are noted by then.
 -- Of n items, one that raises costs some 2 log n calls, once in its while.
 --
 -- p_call is a call of a private function that returns how much it did, with $1 for the items, $2 for the time, and
 -- what else it needs as $3 and $4. The caller has locked the runs. Returns the sum.
--- Errors: those that are no item's fault: locks that were not to be had, lack of memory or room, a server that stops.
+-- Errors: those that are no item's fault: deadlocks, lack of memory or room, a server that stops.
 create function fencepost_private.isolated(
   p_step text, p_call text, p_items bigint[], p_now timestamptz, p_one bigint[] default null, p_other bigint[] default null)
 returns bigint
@@ -12078,8 +12082,8 @@ volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_half int := cardinality(p_items) / 2;
   v_done bigint;
+  v_at   timestamptz;
 begin
   if cardinality(p_items) = 0 then
     return 0;
@@ -12091,22 +12095,59 @@ begin
     end if;
     return v_done;
   exception
-    when lock_not_available or transaction_rollback or insufficient_resources or operator_intervention then
+    when transaction_rollback or insufficient_resources or operator_intervention then
       raise;
     when others then
-      if v_half = 0 then
+      v_at := fencepost_private.now();
+      if cardinality(p_items) = 1 then
         insert into maintain_failure as f (step, item, error, failures, first_at, next_at)
-        values (p_step, p_items[1], format('%s: %s', sqlstate, sqlerrm), 1, p_now, p_now + interval '1 second')
+        values (p_step, p_items[1], format('%s: %s', sqlstate, sqlerrm), 1, p_now, v_at + retry_after(sqlstate, 0))
         on conflict on constraint maintain_failure_pkey do update
-        set error = excluded.error, failures = f.failures + 1, next_at = p_now + least(interval '1 second' * power(2, least(f.failures, 20)), interval '10 minutes');
+        set error = excluded.error, failures = f.failures + 1, next_at = v_at + retry_after(sqlstate, f.failures);
+        return 0;
+      elsif sqlstate = '55P03' and v_at > p_now + interval '3 seconds' then
         return 0;
       end if;
   end;
-  return isolated(p_step, p_call, p_items[:v_half], p_now, p_one, p_other) + isolated(p_step, p_call, p_items[v_half + 1:], p_now, p_one, p_other);
+  return isolated_halves(p_step, p_call, p_items, p_now, p_one, p_other);
 end
 $$;
 comment on function fencepost_private.isolated(text, text, bigint[], timestamptz, bigint[], bigint[]) is
   'Does a call for these items, all at once if it can be, and without those that raise if not. Returns how much was done.';
+
+-- The same for each half. All together have waited for their locks as long as maintain() allows; now there may be hundreds
+-- of waits. Either half may be first, so that none is always among those for which there was no time.
+create function fencepost_private.isolated_halves(p_step text, p_call text, p_items bigint[], p_now timestamptz, p_one bigint[], p_other bigint[])
+returns bigint
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+set lock_timeout = '2ms'
+as $$
+declare
+  v_half   int := cardinality(p_items) / 2;
+  v_first  bigint[] := p_items[:v_half];
+  v_second bigint[] := p_items[v_half + 1:];
+begin
+  if random() < 0.5 then
+    return isolated(p_step, p_call, v_first, p_now, p_one, p_other) + isolated(p_step, p_call, v_second, p_now, p_one, p_other);
+  end if;
+  return isolated(p_step, p_call, v_second, p_now, p_one, p_other) + isolated(p_step, p_call, v_first, p_now, p_one, p_other);
+end
+$$;
+comment on function fencepost_private.isolated_halves(text, text, bigint[], timestamptz, bigint[], bigint[]) is 'isolated() for each half of these items, which wait for locks no longer.';
+
+-- When housekeeping tries again what failed, after p_failures earlier ones: each time after twice as long, up to ten
+-- minutes; up to ten seconds when it was for a lock.
+create function fencepost_private.retry_after(p_sqlstate text, p_failures int, p_first interval default '1 second')
+returns interval
+language sql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+  select least(p_first * power(2, least(p_failures, 20)), case p_sqlstate when '55P03' then interval '10 seconds' else interval '10 minutes' end)
+$$;
+comment on function fencepost_private.retry_after(text, int, interval) is 'How long housekeeping waits before it tries again what failed.';
 
 -- The items that a step leaves alone for now, since they raised.
 create function fencepost_private.left_alone(p_step text, p_now timestamptz)
@@ -13715,7 +13756,9 @@ begin
   from maintain_step m where m.failures >= 3
   union all
   select 'warning', format('the step %s of maintain() failed %s times in a row for %s %s: %s', f.step, f.failures, case when f.step like '%\_runs' then 'run' else 'job' end, f.item, f.error),
-         'It stays as it is, and all others go on.', 'Mend what the error says; it is tried again each ten minutes at the latest.', 'maintain_failing'
+         'It stays as it is, and all others go on.',
+         case when f.error like '55P03%' then 'It waits for a lock: some transaction holds it open all the time. See the findings on sessions.'
+              else 'Mend what the error says; it is tried again each ten minutes at the latest.' end, 'maintain_failing'
   from (select i.* from maintain_failure i where i.failures >= 3 order by i.first_at, i.item limit 10) as f
   union all
   select 'warning', 'delayed jobs are due and not promoted: the first since ' || d.available_at, 'They start late.', 'Let maintain() run each second.', 'unpromoted'

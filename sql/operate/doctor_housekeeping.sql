@@ -26,7 +26,9 @@ begin
   from maintain_step m where m.failures >= 3
   union all
   select 'warning', format('the step %s of maintain() failed %s times in a row for %s %s: %s', f.step, f.failures, case when f.step like '%\_runs' then 'run' else 'job' end, f.item, f.error),
-         'It stays as it is, and all others go on.', 'Mend what the error says; it is tried again each ten minutes at the latest.', 'maintain_failing'
+         'It stays as it is, and all others go on.',
+         case when f.error like '55P03%' then 'It waits for a lock: some transaction holds it open all the time. See the findings on sessions.'
+              else 'Mend what the error says; it is tried again each ten minutes at the latest.' end, 'maintain_failing'
   from (select i.* from maintain_failure i where i.failures >= 3 order by i.first_at, i.item limit 10) as f
   union all
   select 'warning', 'delayed jobs are due and not promoted: the first since ' || d.available_at, 'They start late.', 'Let maintain() run each second.', 'unpromoted'

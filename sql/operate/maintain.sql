@@ -24,6 +24,7 @@ as $$
 declare
   v_now  timestamptz := fencepost_private.now();
   v_step maintain_step;
+  v_code text;
 begin
   perform check_read_committed('maintain()');
   if not pg_try_advisory_xact_lock(lock_housekeeping(), 1) then
@@ -39,6 +40,7 @@ begin
     exception
       when others then
         done := 0;
+        v_code := sqlstate;
         error := format('%s: %s', sqlstate, sqlerrm);
     end;
     return next;
@@ -46,7 +48,7 @@ begin
     if error is not null then
       update maintain_step m
       set failures = m.failures + 1, error = maintain.error,
-          next_at = v_now + least(greatest(m.every, interval '1 second') * power(2, least(m.failures, 20)), interval '10 minutes')
+          next_at = v_now + retry_after(v_code, m.failures, greatest(m.every, interval '1 second'))
       where m.step = v_step.step;
     elsif v_step.every > '0' or v_step.failures > 0 then
       update maintain_step m

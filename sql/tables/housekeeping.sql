@@ -66,7 +66,7 @@ comment on column fencepost_private.maintain_failure.item is 'The job; for steps
 comment on column fencepost_private.maintain_failure.error is 'Its last error.';
 comment on column fencepost_private.maintain_failure.failures is 'How often in a row it failed.';
 comment on column fencepost_private.maintain_failure.first_at is 'Since when.';
-comment on column fencepost_private.maintain_failure.next_at is 'When it is tried again: after a second, then two, four … ten minutes.';
+comment on column fencepost_private.maintain_failure.next_at is 'When it is tried again: after a second, then two, four … ten minutes; for want of a lock ten seconds.';
 
 create table fencepost_private.partition_fate (
   partition  text primary key,

@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { moveClock } from '../../support/clock.ts'
-import { freshType, started, status } from '../../support/engine.ts'
-import { begin } from '../../support/runs.ts'
+import { claim, freshType, started, status } from '../../support/engine.ts'
+import { begin, publish, start } from '../../support/runs.ts'
 import { type TestDatabase, testDatabase } from '../../support/server.ts'
+import { Session } from '../../support/sessions.ts'
 import { column, one } from '../../support/sql.ts'
 
 // A job or run that raises whenever it is moved: here a trigger does, in life a bug or a broken row.
@@ -134,16 +135,106 @@ describe('one that raises', () => {
     expect(await failures()).toEqual([])
   })
 
-  it('for a lock that is not to be had is nobody in particular: the step is tried again', async () => {
+  it('for lack of memory is nobody in particular: the step is tried again', async () => {
     const run = await waiting('1 minute')
     await waiting('1 minute')
-    await poison('run', 'run_id', run.id, '55P03')
+    await poison('run', 'run_id', run.id, '53200')
     await moveClock(db(), '61 seconds')
-    expect(await pass('settle_due_runs')).toMatchObject({ done: 0, error: '55P03: poisoned' })
+    expect(await pass('settle_due_runs')).toMatchObject({ done: 0, error: '53200: poisoned' })
     expect(await failures()).toEqual([])
     await mend('run')
     await moveClock(db(), '2 seconds')
     expect(await pass('settle_due_runs')).toMatchObject({ done: 2, error: null })
+  })
+})
+
+describe('one that waits for a lock', () => {
+  it('does not keep timers of other runs from firing, and goes on soon after the lock is free', async () => {
+    const type = freshType()
+    const slow = await publish(db(), {
+      t: { kind: 'timer', delay: '1 minute' },
+      job: { type, after: ['t'] },
+    })
+    const runs = [await waiting('1 minute'), await waiting('1 minute')]
+    const held = await start(db(), slow, {}, { priority: 7 })
+    runs.push(await waiting('1 minute'))
+    await using other = await Session.open(database.url)
+    await other.begin()
+    await other.query('select fencepost.enqueue($1, priority => 7)', [type]) // makes the lane
+    await moveClock(db(), '61 seconds')
+    expect(await pass('settle_due_runs')).toMatchObject({ done: 3, error: null })
+    for (const run of runs) expect(await run.status()).toBe('completed')
+    expect(await held.status()).toBe('waiting')
+    expect(await failures()).toMatchObject([{ item: held.id, failures: 1 }])
+    for (let n = 0; n < 2; n++) {
+      await moveClock(db(), '10 seconds')
+      expect(await pass('settle_due_runs')).toMatchObject({ done: 0, error: null })
+    }
+    expect(await failures()).toMatchObject([{ item: held.id, failures: 3 }])
+    await other.commit()
+    await moveClock(db(), '10 seconds') // not a minute and more, as for what fails by itself
+    expect(await pass('settle_due_runs')).toMatchObject({ done: 1, error: null })
+    expect(await held.status()).toBe('running')
+    expect(await failures()).toEqual([])
+  })
+
+  it('does not keep other jobs of lost workers', async () => {
+    const types = { a: freshType(), b: freshType(), plain: freshType() }
+    const flow = await publish(db(), {
+      a: { type: types.a, retry: { max_attempts: 1 }, on_failure: 'continue' },
+      b: { type: types.b, after: ['a'] },
+    })
+    const run = await start(db(), flow, {}, { priority: 3 })
+    const [task] = await claim(db(), types.a)
+    const { job_id: plain } = await started(db(), types.plain)
+    await moveClock(db(), '1 minute')
+    await pass('mark_lost') // suspected only
+    await moveClock(db(), '1 minute')
+    await using other = await Session.open(database.url)
+    await other.begin()
+    await other.query('select fencepost.enqueue($1, priority => 3)', [types.b])
+    expect(await pass('reclaim')).toMatchObject({ done: 1, error: null })
+    expect(await status(db(), plain)).toBe('pending')
+    expect(await failures()).toMatchObject([{ step: 'reclaim', item: task?.job_id }])
+    await other.commit()
+    await moveClock(db(), '1 second')
+    expect(await pass('reclaim')).toMatchObject({ done: 1, error: null })
+    expect((await run.row()).queued_tasks).toBe(1)
+    expect(await failures()).toEqual([])
+  })
+
+  it('is not looked for among others once that has taken three seconds', async () => {
+    await db().query(
+      `create function fencepost_private.probe(bigint[]) returns bigint language plpgsql as
+       $$ begin
+         if 3 = any ($1) then raise 'busy' using errcode = 'lock_not_available'; end if;
+         return cardinality($1);
+       end $$`,
+    )
+    const done = (since: string) =>
+      one<number>(
+        db(),
+        `select fencepost_private.isolated('probe', 'probe($1)', '{1,2,3,4}', fencepost_private.now() - $1::interval)`,
+        [since],
+      )
+    expect(await done('4 seconds')).toBe(0)
+    expect(await failures()).toEqual([])
+    expect(await done('0')).toBe(3)
+    expect(await failures()).toMatchObject([{ item: 3, error: '55P03: busy' }])
+  })
+
+  it('holds a whole step back for ten seconds at most', async () => {
+    await db().query(
+      `create function fencepost_private.locked() returns bigint language plpgsql as
+       $$ begin raise 'busy' using errcode = 'lock_not_available'; end $$`,
+    )
+    await db().query(
+      `update fencepost_private.maintain_step set call = 'locked()' where step = 'create_partitions'`,
+    )
+    for (const wait of ['0', '10 seconds', '10 seconds']) {
+      await moveClock(db(), wait)
+      expect(await pass('create_partitions')).toMatchObject({ error: '55P03: busy' })
+    }
   })
 })
 
