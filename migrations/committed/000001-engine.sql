@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:76c65a0b019ac308a142e68004bb92d54e26606d
+--! Hash: sha1:71f470963e5e842cd8d9bc333fbff9f4ffd104c7
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -4915,7 +4915,7 @@ comment on function fencepost_private.tasks_read(text[]) is 'Names of the tasks 
 create function fencepost_private.misfit_of_array(p_root jsonb, p_schema jsonb, p_value jsonb, p_place text, p_depth int)
 returns text
 language plpgsql
-immutable
+volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
@@ -4947,11 +4947,12 @@ end
 $$;
 comment on function fencepost_private.misfit_of_array(jsonb, jsonb, jsonb, text, int) is 'What a JSON Schema asserts of an array.';
 
--- additionalProperties are those that properties does not name and no pattern matches.
+-- additionalProperties are those that properties does not name and no pattern matches. Properties that tell alternatives
+-- apart, by const or enum, come first: they refuse at once what would be looked at in depth otherwise.
 create function fencepost_private.misfit_of_object(p_root jsonb, p_schema jsonb, p_value jsonb, p_place text, p_depth int)
 returns text
 language plpgsql
-immutable
+volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
@@ -4975,7 +4976,10 @@ begin
   end if;
   if v_found is null and p_schema ?| array['properties', 'patternProperties', 'additionalProperties', 'propertyNames'] then
     select m.problem into v_found
-    from jsonb_each(p_value) as e(key, value)
+    from (
+      select e.key, e.value from jsonb_each(p_value) as e
+      order by coalesce(p_schema -> 'properties' -> e.key ?| array['const', 'enum'], false) desc offset 0
+    ) as e
     cross join lateral (
       select p_schema -> 'properties' -> e.key as schema, e.value, format('%s.%s', p_place, e.key) as place
       union all
@@ -5015,17 +5019,20 @@ as $$
 $$;
 comment on function fencepost_private.schema_at(jsonb, text) is 'The schema that a local reference leads to; null when there is none.';
 
+-- anyOf is content with the first that fits; oneOf has to look at all.
 create function fencepost_private.misfit_of_choice(p_root jsonb, p_schema jsonb, p_value jsonb, p_place text, p_depth int)
 returns text
 language plpgsql
-immutable
+volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
-  v_key   text;
-  v_fit   int;
-  v_all   text;
-  v_found text;
+  v_key    text;
+  v_schema jsonb;
+  v_misfit text;
+  v_fit    int;
+  v_all    text;
+  v_found  text;
 begin
   if p_schema ? '$ref' then
     v_found := misfit(p_root, schema_at(p_root, p_schema ->> '$ref'), p_value, p_place, p_depth + 1);
@@ -5038,9 +5045,14 @@ begin
   end if;
   foreach v_key in array array['anyOf', 'oneOf'] loop
     if v_found is null and p_schema ? v_key then
-      select count(*) filter (where m.problem is null), string_agg(m.problem, '; or ' order by s.place) into v_fit, v_all
-      from jsonb_array_elements(p_schema -> v_key) with ordinality as s(schema, place)
-      cross join lateral misfit(p_root, s.schema, p_value, p_place, p_depth + 1) as m(problem);
+      v_fit := 0;
+      v_all := null;
+      for v_schema in select s.schema from jsonb_array_elements(p_schema -> v_key) as s(schema) loop
+        v_misfit := misfit(p_root, v_schema, p_value, p_place, p_depth + 1);
+        v_fit := v_fit + (v_misfit is null)::int;
+        v_all := case when length(v_all) > 2000 then v_all else concat_ws('; or ', v_all, v_misfit) end;
+        exit when v_fit = 1 and v_key = 'anyOf';
+      end loop;
       v_found := case when v_fit = 0 then clipped(format('%s fits nothing of %s: %s', p_place, v_key, v_all), 2000)
                       when v_fit > 1 and v_key = 'oneOf' then format('%s fits %s schemas of oneOf, and must fit exactly one', p_place, v_fit) end;
     end if;
@@ -5062,11 +5074,13 @@ comment on function fencepost_private.misfit_of_choice(jsonb, jsonb, jsonb, text
 -- references, which check_schema refuses. `format` and whatever else describes is for people.
 --
 -- A misfit is the first way in which a value does not fit, with its place; null when it fits. p_root is the whole schema,
--- for references; p_depth counts how deep we are, so that a schema that leads to itself comes to an end.
+-- for references; p_depth counts how deep we are. What goes too deep or takes too long is no misfit, which `not` would
+-- turn into a fit, but raises. The checks that are left are counted down in a setting: alternatives inside alternatives
+-- multiply, and who moves a run must not wait for that.
 create function fencepost_private.misfit(p_root jsonb, p_schema jsonb, p_value jsonb, p_place text, p_depth int)
 returns text
 language plpgsql
-immutable
+volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
@@ -5077,7 +5091,10 @@ begin
   elsif p_schema = 'false' then
     return format('%s is not allowed', p_place);
   elsif p_depth > 100 then
-    return format('%s cannot be checked: its schema goes more than 100 levels deep', p_place);
+    perform raise_error('JE003', 'the input cannot be checked: its schema goes more than 100 levels deep', format('at %s', left(p_place, 500)), 'Nest it less.');
+  elsif set_config('fencepost.checks_left', (current_setting('fencepost.checks_left')::int - 1)::text, true) = '-1' then
+    perform raise_error('JE003', 'the input takes too long to check against its schema', format('at %s', left(p_place, 500)),
+      'Tell the alternatives of anyOf and oneOf apart by a property with const.');
   end if;
   v_found := misfit_of_value(p_schema, p_value, p_place);
   if v_found is null and jsonb_typeof(p_value) = 'array' then
@@ -5093,12 +5110,26 @@ end
 $$;
 comment on function fencepost_private.misfit(jsonb, jsonb, jsonb, text, int) is 'The first way in which a value does not fit a part of a JSON Schema, with its place; null when it fits.';
 
+-- There may be 50,000 checks, and one more for every two bytes of the value: what is long may take longer.
+-- Errors: JE003 when it cannot be checked.
 create function fencepost_private.schema_problem(p_schema jsonb, p_value jsonb, p_place text)
 returns text
-language sql
-immutable
-return fencepost_private.misfit(p_schema, p_schema, p_value, p_place, 0);
-comment on function fencepost_private.schema_problem(jsonb, jsonb, text) is 'The first way in which a value does not fit a JSON Schema, with its place; null when it fits.';
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_schema is null then
+    return null;
+  end if;
+  perform set_config('fencepost.checks_left', (50000 + octet_length(p_value::text) / 2)::text, true);
+  return misfit(p_schema, p_schema, p_value, p_place, 0);
+exception when data_exception or program_limit_exceeded then   -- a regular expression or the stack gave up
+  perform raise_error('JE003', 'the input cannot be checked against its schema', sqlerrm, 'Simplify the schema.');
+  return null;
+end
+$$;
+comment on function fencepost_private.schema_problem(jsonb, jsonb, text) is 'The first way in which a value does not fit a JSON Schema, with its place; null when it fits. Raises JE003 when that cannot be found out.';
 
 -- What is asserted of any value, of numbers and of texts.
 create function fencepost_private.misfit_of_value(p_schema jsonb, p_value jsonb, p_place text)
@@ -5112,13 +5143,15 @@ declare
   v_number numeric;
   v_length int;
 begin
-  if p_schema ? 'type' and not exists (
-      select from jsonb_array_elements_text(case jsonb_typeof(p_schema -> 'type') when 'array' then p_schema -> 'type' else jsonb_build_array(p_schema -> 'type') end) as t(name)
-      where t.name = v_type or t.name = 'integer' and v_type = 'number' and (p_value #>> '{}')::numeric % 1 = 0) then
+  -- jsonb ? asks for a text, or for an element of an array
+  if p_schema ? 'type' and not (p_schema -> 'type' ? v_type or v_type = 'number' and p_schema -> 'type' ? 'integer' and (p_value #>> '{}')::numeric % 1 = 0) then
     return format('%s must be of type %s, received %s', p_place, p_schema ->> 'type', v_type);
-  elsif p_schema ? 'enum' and not exists (select from jsonb_array_elements(p_schema -> 'enum') as e(value) where e.value = p_value) then
-    return format('%s must be one of %s, received %s', p_place, p_schema -> 'enum', left(p_value::text, 100));
-  elsif p_schema ? 'const' and p_schema -> 'const' <> p_value then
+  elsif p_schema ? 'enum' then
+    if not exists (select from jsonb_array_elements(p_schema -> 'enum') as e(value) where e.value = p_value) then
+      return format('%s must be one of %s, received %s', p_place, p_schema -> 'enum', left(p_value::text, 100));
+    end if;
+  end if;
+  if p_schema ? 'const' and p_schema -> 'const' <> p_value then
     return format('%s must be %s, received %s', p_place, p_schema -> 'const', left(p_value::text, 100));
   end if;
   if v_type = 'number' then
@@ -5177,7 +5210,26 @@ $$;
 comment on function fencepost_private.schema_keywords() is 'The keywords of a JSON Schema that are looked at, and what each must be.';
 
 -- Errors: JE008, naming the place.
-create function fencepost_private.check_schema(p_root jsonb, p_schema jsonb, p_place text)
+create function fencepost_private.check_schema(p_schema jsonb, p_place text)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+declare
+  v_ref text;
+begin
+  perform check_schema_part(p_schema, p_schema, p_place, 0);
+  v_ref := endless_ref(p_schema);
+  if v_ref is not null then
+    perform raise_error('JE008', 'a JSON Schema must not lead back to itself at the same place', format('at %s: received {"$ref": %s}', p_place, to_json(v_ref)),
+      'A reference may lead back from within properties, items or contains, not through $ref, allOf, anyOf, oneOf, not, if or dependentSchemas alone.');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_schema(jsonb, text) is 'Raises JE008 for a JSON Schema that has no meaning, that would not be looked at whole, or that would never come to an end.';
+
+create function fencepost_private.check_schema_part(p_root jsonb, p_schema jsonb, p_place text, p_depth int)
 returns void
 language plpgsql
 immutable
@@ -5191,6 +5243,11 @@ begin
     return;
   elsif jsonb_typeof(p_schema) <> 'object' then
     perform raise_error('JE008', 'a JSON Schema is an object or a boolean', format('at %s: received %s', p_place, left(p_schema::text, 200)), 'For example {"type": "string"}.');
+  elsif p_depth > 100 then
+    perform raise_error('JE008', 'a JSON Schema may be nested at most 100 deep', format('at %s: received %s', p_place, left(p_schema::text, 200)), 'Nest it less.');
+  elsif p_depth > 0 and p_schema ? '$id' then
+    perform raise_error('JE008', '$id of a JSON Schema belongs to the whole', format('at %s.$id: received %s', p_place, left(p_schema ->> '$id', 200)),
+      'Leave it out: references are read from the whole schema.');
   end if;
   for v in
     select k.key, k.value, jsonb_typeof(k.value) as is_a, w.must_be from jsonb_each(p_schema) as k join schema_keywords() as w on w.keyword = k.key
@@ -5215,7 +5272,7 @@ begin
       perform raise_error('JE008', format('%s of a JSON Schema must be %s', v.key, v.must_be), format('at %s.%s: received %s', p_place, v.key, left(v.value::text, 200)),
         case when v.must_be like 'left out%' then 'Say the same with other keywords, or leave it to the task that reads the input.' else 'See json-schema.org.' end);
     end if;
-    perform check_schema(p_root, s.schema, s.place)
+    perform check_schema_part(p_root, s.schema, s.place, p_depth + 1)
     from (
       select v.value as schema, format('%s.%s', p_place, v.key) as place where v.must_be = 'a schema'
       union all
@@ -5228,7 +5285,44 @@ begin
   end loop;
 end
 $$;
-comment on function fencepost_private.check_schema(jsonb, jsonb, text) is 'Raises JE008 for the first keyword of a JSON Schema that has no meaning, or that is not looked at.';
+comment on function fencepost_private.check_schema_part(jsonb, jsonb, text, int) is 'Raises JE008 for the first keyword of a part of a JSON Schema that has no meaning, or that is not looked at.';
+
+-- A reference that is followed more than 100 times without a step into the value, so in a circle or as good as. Only the
+-- whole and what stands in its $defs can be referred to: these are the nodes, and the references in them the edges.
+create function fencepost_private.endless_ref(p_root jsonb)
+returns text
+language sql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+  with recursive node as (
+    select '#' as ref, p_root as schema
+    union all
+    select format('#/%s/%s', d.keyword, replace(replace(e.key, '~', '~0'), '/', '~1')), e.value
+    from unnest(array['$defs', 'definitions']) as d(keyword) cross join jsonb_each(p_root -> d.keyword) as e
+  ), part as (
+    select n.ref, n.schema from node n
+    union all
+    select p.ref, s.schema
+    from part p
+    cross join lateral (
+      select p.schema -> k.keyword as schema from unnest(array['not', 'if', 'then', 'else']) as k(keyword)
+      union all
+      select e.schema from unnest(array['allOf', 'anyOf', 'oneOf']) as k(keyword) cross join jsonb_array_elements(p.schema -> k.keyword) as e(schema)
+      union all
+      select e.value from jsonb_each(p.schema -> 'dependentSchemas') as e
+    ) as s
+    where jsonb_typeof(s.schema) = 'object'
+  ), edge as materialized (
+    select distinct p.ref, p.schema ->> '$ref' as leads_to from part p where p.schema ? '$ref'
+  ), walk as (
+    select e.leads_to as ref, 1 as steps from edge e
+    union
+    select e.leads_to, w.steps + 1 from walk w join edge e on e.ref = w.ref where w.steps <= 100
+  )
+  select w.ref from walk w where w.steps > 100 order by w.ref limit 1
+$$;
+comment on function fencepost_private.endless_ref(jsonb) is 'A reference of a JSON Schema that leads back to itself at the same place of a value; null when there is none.';
 
 create function fencepost_private.is_names(p_value jsonb)
 returns boolean
@@ -5276,7 +5370,7 @@ begin
   if jsonb_typeof(p_definition -> 'input') not in ('object', 'boolean') then
     perform raise_error('JE008', 'input must be a JSON Schema', format('at input: received %s', jsonb_typeof(p_definition -> 'input')), 'An object such as {"type": "object", "required": ["amount"]}.');
   end if;
-  perform check_schema(p_definition -> 'input', p_definition -> 'input', 'input');
+  perform check_schema(p_definition -> 'input', 'input');
   if jsonb_typeof(v_tasks) is distinct from 'object' or v_tasks = '{}' then
     perform raise_error('JE008', 'a definition needs tasks', format('at tasks: received %s', coalesce(left(v_tasks::text, 200), 'nothing')), 'An object with a task for each name.');
   end if;
@@ -6838,6 +6932,21 @@ as $$
 $$;
 comment on function fencepost_private.startable(bigint[]) is 'The pending tasks of these runs that wait for no other.';
 
+-- Why a task fails whose input goes to a workflow with this schema, also when it cannot be checked; null when it fits.
+create function fencepost_private.input_failure(p_schema jsonb, p_input jsonb)
+returns text
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return 'JE003: ' || schema_problem(p_schema, p_input, 'input');
+exception when sqlstate 'JE003' then
+  return 'JE003: ' || sqlerrm;
+end
+$$;
+comment on function fencepost_private.input_failure(jsonb, jsonb) is 'Why a task fails whose input does not fit the schema of its workflow or cannot be checked against it; null when it fits.';
+
 -- The run of a task of kind workflow: returns its first tasks, or why it cannot be (a missing workflow, an unfit input, a
 -- workflow that starts itself without end), which fails the task instead of whoever moved the run.
 create function fencepost_private.start_child(
@@ -6861,7 +6970,7 @@ begin
     when not found then format('JE002: workflow %s%s does not exist', p_workflow, ' version ' || p_version)
     when v_outer.depth >= 20 then 'JE003: child runs are nested at most 20 deep'
     when octet_length(p_input::text) > 1048576 then format('JE006: the input of %s is too large: %s bytes of at most 1048576', p_workflow, octet_length(p_input::text))
-    else 'JE003: ' || schema_problem(v_version.definition -> 'input', p_input, 'input') end;
+    else input_failure(v_version.definition -> 'input', p_input) end;
   if failure is not null then
     return;
   end if;

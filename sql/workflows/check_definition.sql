@@ -22,7 +22,7 @@ begin
   if jsonb_typeof(p_definition -> 'input') not in ('object', 'boolean') then
     perform raise_error('JE008', 'input must be a JSON Schema', format('at input: received %s', jsonb_typeof(p_definition -> 'input')), 'An object such as {"type": "object", "required": ["amount"]}.');
   end if;
-  perform check_schema(p_definition -> 'input', p_definition -> 'input', 'input');
+  perform check_schema(p_definition -> 'input', 'input');
   if jsonb_typeof(v_tasks) is distinct from 'object' or v_tasks = '{}' then
     perform raise_error('JE008', 'a definition needs tasks', format('at tasks: received %s', coalesce(left(v_tasks::text, 200), 'nothing')), 'An object with a task for each name.');
   end if;

@@ -2,11 +2,13 @@
 -- references, which check_schema refuses. `format` and whatever else describes is for people.
 --
 -- A misfit is the first way in which a value does not fit, with its place; null when it fits. p_root is the whole schema,
--- for references; p_depth counts how deep we are, so that a schema that leads to itself comes to an end.
+-- for references; p_depth counts how deep we are. What goes too deep or takes too long is no misfit, which `not` would
+-- turn into a fit, but raises. The checks that are left are counted down in a setting: alternatives inside alternatives
+-- multiply, and who moves a run must not wait for that.
 create function fencepost_private.misfit(p_root jsonb, p_schema jsonb, p_value jsonb, p_place text, p_depth int)
 returns text
 language plpgsql
-immutable
+volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
@@ -17,7 +19,10 @@ begin
   elsif p_schema = 'false' then
     return format('%s is not allowed', p_place);
   elsif p_depth > 100 then
-    return format('%s cannot be checked: its schema goes more than 100 levels deep', p_place);
+    perform raise_error('JE003', 'the input cannot be checked: its schema goes more than 100 levels deep', format('at %s', left(p_place, 500)), 'Nest it less.');
+  elsif set_config('fencepost.checks_left', (current_setting('fencepost.checks_left')::int - 1)::text, true) = '-1' then
+    perform raise_error('JE003', 'the input takes too long to check against its schema', format('at %s', left(p_place, 500)),
+      'Tell the alternatives of anyOf and oneOf apart by a property with const.');
   end if;
   v_found := misfit_of_value(p_schema, p_value, p_place);
   if v_found is null and jsonb_typeof(p_value) = 'array' then
@@ -33,12 +38,26 @@ end
 $$;
 comment on function fencepost_private.misfit(jsonb, jsonb, jsonb, text, int) is 'The first way in which a value does not fit a part of a JSON Schema, with its place; null when it fits.';
 
+-- There may be 50,000 checks, and one more for every two bytes of the value: what is long may take longer.
+-- Errors: JE003 when it cannot be checked.
 create function fencepost_private.schema_problem(p_schema jsonb, p_value jsonb, p_place text)
 returns text
-language sql
-immutable
-return fencepost_private.misfit(p_schema, p_schema, p_value, p_place, 0);
-comment on function fencepost_private.schema_problem(jsonb, jsonb, text) is 'The first way in which a value does not fit a JSON Schema, with its place; null when it fits.';
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_schema is null then
+    return null;
+  end if;
+  perform set_config('fencepost.checks_left', (50000 + octet_length(p_value::text) / 2)::text, true);
+  return misfit(p_schema, p_schema, p_value, p_place, 0);
+exception when data_exception or program_limit_exceeded then   -- a regular expression or the stack gave up
+  perform raise_error('JE003', 'the input cannot be checked against its schema', sqlerrm, 'Simplify the schema.');
+  return null;
+end
+$$;
+comment on function fencepost_private.schema_problem(jsonb, jsonb, text) is 'The first way in which a value does not fit a JSON Schema, with its place; null when it fits. Raises JE003 when that cannot be found out.';
 
 -- What is asserted of any value, of numbers and of texts.
 create function fencepost_private.misfit_of_value(p_schema jsonb, p_value jsonb, p_place text)
@@ -52,13 +71,15 @@ declare
   v_number numeric;
   v_length int;
 begin
-  if p_schema ? 'type' and not exists (
-      select from jsonb_array_elements_text(case jsonb_typeof(p_schema -> 'type') when 'array' then p_schema -> 'type' else jsonb_build_array(p_schema -> 'type') end) as t(name)
-      where t.name = v_type or t.name = 'integer' and v_type = 'number' and (p_value #>> '{}')::numeric % 1 = 0) then
+  -- jsonb ? asks for a text, or for an element of an array
+  if p_schema ? 'type' and not (p_schema -> 'type' ? v_type or v_type = 'number' and p_schema -> 'type' ? 'integer' and (p_value #>> '{}')::numeric % 1 = 0) then
     return format('%s must be of type %s, received %s', p_place, p_schema ->> 'type', v_type);
-  elsif p_schema ? 'enum' and not exists (select from jsonb_array_elements(p_schema -> 'enum') as e(value) where e.value = p_value) then
-    return format('%s must be one of %s, received %s', p_place, p_schema -> 'enum', left(p_value::text, 100));
-  elsif p_schema ? 'const' and p_schema -> 'const' <> p_value then
+  elsif p_schema ? 'enum' then
+    if not exists (select from jsonb_array_elements(p_schema -> 'enum') as e(value) where e.value = p_value) then
+      return format('%s must be one of %s, received %s', p_place, p_schema -> 'enum', left(p_value::text, 100));
+    end if;
+  end if;
+  if p_schema ? 'const' and p_schema -> 'const' <> p_value then
     return format('%s must be %s, received %s', p_place, p_schema -> 'const', left(p_value::text, 100));
   end if;
   if v_type = 'number' then

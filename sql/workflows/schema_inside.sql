@@ -4,7 +4,7 @@
 create function fencepost_private.misfit_of_array(p_root jsonb, p_schema jsonb, p_value jsonb, p_place text, p_depth int)
 returns text
 language plpgsql
-immutable
+volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
@@ -36,11 +36,12 @@ end
 $$;
 comment on function fencepost_private.misfit_of_array(jsonb, jsonb, jsonb, text, int) is 'What a JSON Schema asserts of an array.';
 
--- additionalProperties are those that properties does not name and no pattern matches.
+-- additionalProperties are those that properties does not name and no pattern matches. Properties that tell alternatives
+-- apart, by const or enum, come first: they refuse at once what would be looked at in depth otherwise.
 create function fencepost_private.misfit_of_object(p_root jsonb, p_schema jsonb, p_value jsonb, p_place text, p_depth int)
 returns text
 language plpgsql
-immutable
+volatile
 set search_path = fencepost_private, pg_temp
 as $$
 declare
@@ -64,7 +65,10 @@ begin
   end if;
   if v_found is null and p_schema ?| array['properties', 'patternProperties', 'additionalProperties', 'propertyNames'] then
     select m.problem into v_found
-    from jsonb_each(p_value) as e(key, value)
+    from (
+      select e.key, e.value from jsonb_each(p_value) as e
+      order by coalesce(p_schema -> 'properties' -> e.key ?| array['const', 'enum'], false) desc offset 0
+    ) as e
     cross join lateral (
       select p_schema -> 'properties' -> e.key as schema, e.value, format('%s.%s', p_place, e.key) as place
       union all

@@ -167,6 +167,21 @@ as $$
 $$;
 comment on function fencepost_private.startable(bigint[]) is 'The pending tasks of these runs that wait for no other.';
 
+-- Why a task fails whose input goes to a workflow with this schema, also when it cannot be checked; null when it fits.
+create function fencepost_private.input_failure(p_schema jsonb, p_input jsonb)
+returns text
+language plpgsql
+volatile
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  return 'JE003: ' || schema_problem(p_schema, p_input, 'input');
+exception when sqlstate 'JE003' then
+  return 'JE003: ' || sqlerrm;
+end
+$$;
+comment on function fencepost_private.input_failure(jsonb, jsonb) is 'Why a task fails whose input does not fit the schema of its workflow or cannot be checked against it; null when it fits.';
+
 -- The run of a task of kind workflow: returns its first tasks, or why it cannot be (a missing workflow, an unfit input, a
 -- workflow that starts itself without end), which fails the task instead of whoever moved the run.
 create function fencepost_private.start_child(
@@ -190,7 +205,7 @@ begin
     when not found then format('JE002: workflow %s%s does not exist', p_workflow, ' version ' || p_version)
     when v_outer.depth >= 20 then 'JE003: child runs are nested at most 20 deep'
     when octet_length(p_input::text) > 1048576 then format('JE006: the input of %s is too large: %s bytes of at most 1048576', p_workflow, octet_length(p_input::text))
-    else 'JE003: ' || schema_problem(v_version.definition -> 'input', p_input, 'input') end;
+    else input_failure(v_version.definition -> 'input', p_input) end;
   if failure is not null then
     return;
   end if;
