@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ConnectionLostError, isConnectionError, type QueryOptions } from '../database/database.ts'
+import { isConnectionError, type QueryOptions } from '../database/database.ts'
+import { isClosed } from '../database/errors.ts'
 
 /** The waits between looks grow from the first to the longest, in ms. */
 const FIRST = 20
@@ -43,6 +44,5 @@ export async function patiently<Found>(
 
 /** True when asking again would not help. */
 function isOver(error: unknown): boolean {
-  if (error instanceof ConnectionLostError) return error.code === 'CLOSED'
-  return !isConnectionError(error)
+  return isClosed(error) || !isConnectionError(error)
 }

@@ -42,6 +42,8 @@ export class Connection {
   /** Called once, when it was lost or ended. */
   onClosed: ((reason: Error) => void) | undefined
   readonly openedAt = performance.now()
+  /** Resolves when its socket is closed: of one that was given up, not before the server was asked to stop. */
+  readonly gone: Promise<void>
   readonly #sql: postgres.Sql
   readonly #socket: net.Socket
   readonly #settings: ConnectionSettings
@@ -88,6 +90,7 @@ export class Connection {
       onnotice: (notice: unknown) => settings.onNotice(notice as Notice),
       // The types of the driver do not know `socket` and `no_subscribe`.
     } as unknown as postgres.Options<Record<string, postgres.PostgresType>>)
+    this.gone = new Promise((resolve) => socket.once('close', () => resolve()))
     socket.once('error', (error) => this.#closed(translate(error, 'unknown')))
     socket.once('close', () => this.#closed(this.#closedByServer()))
   }
@@ -215,7 +218,6 @@ export class Connection {
 
   /** Says goodbye to the server, so that it need not find out; waits at most a second. */
   async end(): Promise<void> {
-    const closed = new Promise<void>((resolve) => this.#socket.once('close', () => resolve()))
     this.#lost ??= new ConnectionLostError('the connection was ended', {
       code: 'ENDED',
       outcome: 'not_sent',
@@ -223,7 +225,7 @@ export class Connection {
     if (this.#socket.destroyed) return
     void this.#sql.end({ timeout: 1 }).catch(() => {})
     const timer = setTimeout(() => this.#socket.destroy(), 1000)
-    await closed
+    await this.gone
     clearTimeout(timer)
   }
 

@@ -111,6 +111,14 @@ export function isConnectionError(
   return error instanceof ConnectionLostError || error instanceof QueryTimeoutError
 }
 
+/** True when the database was closed here: the same call never succeeds again. */
+export function isClosed(error: unknown): boolean {
+  return error instanceof ConnectionLostError && error.code === CLOSED
+}
+
+/** The code of what is asked of a database that was closed. */
+export const CLOSED = 'CLOSED'
+
 /** Makes of what a driver rejected with an error of ours; `outcome` is what a lost connection means. */
 export function translate(error: unknown, outcome: Outcome): Error {
   if (isOurs(error)) return error

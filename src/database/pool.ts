@@ -1,6 +1,12 @@
 import { Connection, type ConnectionSettings } from './connection.ts'
 import type { Deadline } from './deadline.ts'
-import { ConnectionLostError, QueryTimeoutError, TOO_MANY_CONNECTIONS } from './errors.ts'
+import {
+  CLOSED,
+  ConnectionLostError,
+  QueryAbortedError,
+  QueryTimeoutError,
+  TOO_MANY_CONNECTIONS,
+} from './errors.ts'
 
 interface Waiter {
   readonly resolve: (connection: Connection) => void
@@ -85,7 +91,11 @@ export class Pool {
 
   #end(connection: Connection): void {
     connection.onClosed = undefined
-    const ending = connection.end().finally(() => this.#ending.delete(ending))
+    this.#awaitEnd(connection.end())
+  }
+
+  #awaitEnd(end: Promise<void>): void {
+    const ending = end.finally(() => this.#ending.delete(ending))
     this.#ending.add(ending)
   }
 
@@ -147,10 +157,12 @@ export class Pool {
   #lost(connection: Connection, reason: Error): void {
     const at = this.#idle.indexOf(connection)
     if (at >= 0) this.#idle.splice(at, 1)
+    this.#awaitEnd(connection.gone)
     if (reason instanceof QueryTimeoutError) {
       for (const idle of this.#idle.splice(0)) this.#end(idle)
     }
-    this.#settings.onRebuild(reason)
+    // One that a caller gave up did not fail.
+    if (!(reason instanceof QueryAbortedError)) this.#settings.onRebuild(reason)
     this.#grow()
   }
 }
@@ -162,5 +174,5 @@ const LIFETIME = 30 * 60_000
 const FULL_PAUSE = 1_000
 
 function closed(): ConnectionLostError {
-  return new ConnectionLostError('the database was closed', { code: 'CLOSED', outcome: 'not_sent' })
+  return new ConnectionLostError('the database was closed', { code: CLOSED, outcome: 'not_sent' })
 }

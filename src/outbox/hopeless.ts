@@ -1,4 +1,4 @@
-import { ConnectionLostError } from '../database/database.ts'
+import { isClosed } from '../database/errors.ts'
 import { FencepostError } from '../errors.ts'
 import { asRefusal } from '../refusal.ts'
 
@@ -10,6 +10,6 @@ import { asRefusal } from '../refusal.ts'
 export function unlessHopeless(error: unknown): unknown {
   const refusal = asRefusal(error)
   if (refusal instanceof FencepostError && refusal.code !== 'JE001') throw refusal
-  if (refusal instanceof ConnectionLostError && refusal.code === 'CLOSED') throw refusal
+  if (isClosed(refusal)) throw refusal
   return refusal
 }

@@ -1,6 +1,7 @@
 import type { Database } from '../database/database.ts'
 import * as engine from '../database/engine.ts'
 import { FencepostError } from '../errors.ts'
+import { asRefusal } from '../refusal.ts'
 import { Bell } from './bell.ts'
 
 /** Calls `maintain()` again and again: of all who do, the database lets one work. */
@@ -9,7 +10,7 @@ export class Housekeeping {
   readonly #every: number
   readonly #tell: (message: string) => void
   readonly #chores = new Bell()
-  #closed = false
+  readonly #closing = new AbortController()
   #trouble: string | undefined
   #running: Promise<void> | undefined
 
@@ -27,8 +28,9 @@ export class Housekeeping {
     this.#running ??= this.#run()
   }
 
+  /** Stops, also what is under way: whoever calls `maintain()` next does it. */
   async close(): Promise<void> {
-    this.#closed = true
+    this.#closing.abort()
     this.#chores.ring()
     await this.#running
   }
@@ -38,16 +40,19 @@ export class Housekeeping {
   }
 
   async #run(): Promise<void> {
-    while (!this.#closed) {
+    const { signal } = this.#closing
+    while (!signal.aborted) {
       await this.#chores.wait(this.#every * (0.75 + Math.random() / 2))
-      if (this.#closed) return
+      if (signal.aborted) return
       try {
-        const steps = await engine.maintain(this.#db, { timeout: 60_000 })
+        const steps = await engine.maintain(this.#db, { timeout: 60_000, signal })
         this.#report(steps.find(({ error }) => error !== null))
       } catch (error) {
+        const refusal = asRefusal(error)
         // A server that is down is heard of elsewhere.
-        if (!(error instanceof FencepostError)) continue
-        this.#report({ step: 'maintain()', error: error.message })
+        if (!(refusal instanceof FencepostError)) continue
+        const { message, detail } = refusal
+        this.#report({ step: 'maintain()', error: detail ? `${message}: ${detail}` : message })
       }
     }
   }

@@ -7,18 +7,20 @@ const LARGE = 32_000
 /** Results on their way to the database, in the order in which handlers ended. */
 export class Outbox {
   #waiting: Attempt[] = []
+  /** Those whose jobs a transaction of their handlers may still hold. */
+  #locked: Attempt[] = []
   #resting: Attempt[] = []
   /** Whether there is anything to send for them is being asked. */
   readonly #doubted = new Set<Attempt>()
   #oldestAt = 0
 
   get size(): number {
-    return this.#waiting.length
+    return this.#waiting.length + this.#locked.length
   }
 
   /** True when nothing is left to send, now or later. */
   get isEmpty(): boolean {
-    return this.#waiting.length === 0 && this.#resting.length === 0 && this.#doubted.size === 0
+    return this.size === 0 && this.#resting.length === 0 && this.#doubted.size === 0
   }
 
   /** True when some rest until {@link resume}. */
@@ -26,12 +28,21 @@ export class Outbox {
     return this.#resting.length > 0
   }
 
-  /** Since when the first has waited, by `performance.now()`. */
+  /** How many {@link take} may give. */
+  get ready(): number {
+    return this.#waiting.length
+  }
+
+  /** Since when the first of those has waited, by `performance.now()`. */
   get oldestAt(): number {
     return this.#oldestAt
   }
 
   add(attempt: Attempt): void {
+    if (attempt.completing) {
+      this.#locked.push(attempt)
+      return
+    }
     if (this.#waiting.length === 0) this.#oldestAt = performance.now()
     if (weight(attempt) > LARGE) attempt.alone = true
     this.#waiting.push(attempt)
@@ -51,9 +62,15 @@ export class Outbox {
     return waiting.splice(0, count)
   }
 
-  /** They were not accepted: they are next again. */
+  /** The next one that the database may not accept before a transaction of its handler has ended. */
+  takeLocked(): Attempt | undefined {
+    return this.#locked.shift()
+  }
+
+  /** They were not accepted: they are next again. One that waited for a transaction lets others try theirs. */
   putBack(attempts: readonly Attempt[]): void {
-    this.#waiting.unshift(...attempts)
+    this.#locked.push(...attempts.filter(({ completing }) => completing))
+    this.#waiting.unshift(...attempts.filter(({ completing }) => !completing))
   }
 
   /** They cannot be accepted just now: they wait for {@link resume}. */
@@ -79,9 +96,10 @@ export class Outbox {
 
   /** Takes out those that there is no use in sending. */
   drop(useless: (attempt: Attempt) => boolean): Attempt[] {
-    const dropped = [...this.#waiting, ...this.#resting].filter(useless)
+    const dropped = [...this.#waiting, ...this.#locked, ...this.#resting].filter(useless)
     if (dropped.length > 0) {
       this.#waiting = this.#waiting.filter((each) => !useless(each))
+      this.#locked = this.#locked.filter((each) => !useless(each))
       this.#resting = this.#resting.filter((each) => !useless(each))
     }
     return dropped

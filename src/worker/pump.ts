@@ -1,5 +1,5 @@
 import { Backoff } from '../database/backoff.ts'
-import { type Database, isConnectionError } from '../database/database.ts'
+import { type Database, isConnectionError, QueryTimeoutError } from '../database/database.ts'
 import type { AttemptDirective, ExchangeDirective, RunDirective } from '../database/engine.ts'
 import * as engine from '../database/engine.ts'
 import { FencepostError } from '../errors.ts'
@@ -50,6 +50,8 @@ export class Pump {
   readonly #backoff = new Backoff()
   #incarnation: number | undefined
   #inFlight = 0
+  /** One of those waits until a transaction of a handler has ended. */
+  #isWaiting = false
   /** Jobs asked for by rounds under way. */
   #asked = 0
   /** The last look found less than was asked for, and nothing has changed since. */
@@ -135,9 +137,14 @@ export class Pump {
     clearTimeout(this.#flush)
     if (!this.#closed && !this.#paused && this.#incarnation !== undefined) {
       if (!this.#unsure) this.#startRounds()
-      else if (this.#inFlight === 0) void this.#giveBackUnknown(this.#incarnation)
+      else if (this.#swift === 0) void this.#giveBackUnknown(this.#incarnation)
     }
     this.#announce()
+  }
+
+  /** Rounds under way that nothing holds up. */
+  get #swift(): number {
+    return this.#inFlight - (this.#isWaiting ? 1 : 0)
   }
 
   #startRounds(): void {
@@ -151,24 +158,27 @@ export class Pump {
   /** What the next round does; undefined when there is nothing to do yet. */
   #nextRound(): Round | undefined {
     const { outbox, runner, concurrency, flushDelay } = this.#options
+    // One at a time: all else goes on beside it.
+    const locked = this.#isWaiting ? undefined : outbox.takeLocked()
+    if (locked !== undefined) return { results: [locked], max: 0, waits: true }
     const { room, share } = this.#capacity()
     const max = Math.max(0, Math.min(room, share, MOST))
-    const single = this.#inFlight === 0
+    const single = this.#swift === 0
     const hungry = runner.queued === 0 && runner.running + this.#asked < concurrency
     const wanted = this.#lookers.any || (!this.#dry && ((single && hungry) || max * 2 >= share))
     const claims = max > 0 && wanted
-    if (outbox.size === 0 && !claims) return undefined
+    if (outbox.ready === 0 && !claims) return undefined
 
     const waited = performance.now() - outbox.oldestAt
     const nothingElse = single && runner.running + runner.queued === 0
-    const sends = outbox.size >= MOST || waited >= flushDelay || nothingElse || !this.#claiming
+    const sends = outbox.ready >= MOST || waited >= flushDelay || nothingElse || !this.#claiming
     if (!claims && !sends) {
       this.#flush = setTimeout(() => this.#tick(), Math.max(1, flushDelay - waited))
       return undefined
     }
     const results = outbox.take(MOST)
     // One that travels alone may be refused, and what was claimed with it would be too.
-    return { results, max: results[0]?.alone ? 0 : max }
+    return { results, max: results[0]?.alone ? 0 : max, waits: false }
   }
 
   /** How many jobs there is room for, and how many of them one round takes. */
@@ -180,13 +190,15 @@ export class Pump {
     return { room, share: rate >= concurrency ? Math.ceil(capacity / LANES) : capacity }
   }
 
-  async #exchange({ results, max }: Round): Promise<void> {
+  async #exchange(round: Round): Promise<void> {
+    const { results, max, waits } = round
     const incarnation = this.#incarnation as number
     const { db, types } = this.#options
     const lookers = max > 0 ? this.#lookers.split() : undefined
     const wakes = this.#wakes
     let found = true
     this.#inFlight++
+    this.#isWaiting ||= waits
     this.#asked += max
     try {
       const directives = await engine.exchange(db, {
@@ -199,9 +211,10 @@ export class Pump {
       if (max > 0 && wakes === this.#wakes) this.#dry = claimed < max
       found = claimed > 0 || !this.#dry
     } catch (error) {
-      this.#failed(error, results, max, incarnation)
+      this.#failed(error, round, incarnation)
     } finally {
       this.#inFlight--
+      if (waits) this.#isWaiting = false
       this.#asked -= max
       lookers?.release(found)
       this.#options.runner.run()
@@ -249,13 +262,19 @@ export class Pump {
     this.#options.log.info({}, 'rounds go well again')
   }
 
-  #failed(error: unknown, results: readonly Attempt[], max: number, incarnation: number): void {
+  #failed(error: unknown, { results, max, waits }: Round, incarnation: number): void {
     const { settler, log } = this.#options
     if (error instanceof FencepostError && error.code === 'JE010') {
       settler.lost(results)
       if (incarnation === this.#incarnation) this.#options.incarnationLost(incarnation)
     } else if (results.length > 0 && isRefusal(error)) {
       settler.refused(error, results)
+    } else if (waits && error instanceof QueryTimeoutError) {
+      settler.unanswered(results, true)
+      log.warn(
+        { job: results[0]?.job.job_id },
+        'no answer: it may be that the transaction in which the handler completed its job is still open',
+      )
     } else {
       const isUnknown = isConnectionError(error) && error.outcome === 'unknown'
       this.#unsure ||= isUnknown && max > 0
@@ -316,4 +335,6 @@ export class Pump {
 interface Round {
   readonly results: readonly Attempt[]
   readonly max: number
+  /** A transaction of a handler may hold it up. */
+  readonly waits: boolean
 }

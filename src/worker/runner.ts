@@ -88,10 +88,7 @@ export class Runner implements AttemptHost {
   add(job: RunDirective, incarnation: number): void {
     const before = this.#held.get(job.job_id)
     // The engine gave the job out anew: whatever we held of it is lost.
-    if (before !== undefined) {
-      before.completing = false
-      this.lose(before)
-    }
+    if (before !== undefined) this.giveUp(before)
     const definition = this.#options.definitions.get(job.type) as JobDefinition
     const attempt = new Attempt(job, definition, incarnation, this)
     this.#held.set(job.job_id, attempt)
@@ -129,11 +126,16 @@ export class Runner implements AttemptHost {
   }
 
   /**
-   * The lease is not ours any more: the handler is told, and nothing of it will be sent. Of one that
-   * ends the attempt by itself that is what is to be expected; how it ended is asked afterwards.
+   * The lease is not ours any more. Of one that ends the attempt by itself, or may have ended it already,
+   * that is what is to be expected: how it ended is asked afterwards.
    */
   lose(attempt: Attempt): void {
-    if (attempt.lost || attempt.completing || attempt.ending?.kind === 'departed') return
+    if (!attempt.completing && !attempt.doubtful) this.giveUp(attempt)
+  }
+
+  /** The lease is lost for certain: the handler is told, and nothing of it will be sent. */
+  giveUp(attempt: Attempt): void {
+    if (attempt.lost || attempt.ending?.kind === 'departed') return
     attempt.lost = true
     this.settle(attempt)
     if (!this.#withdraw(attempt)) attempt.abort('lease_lost')

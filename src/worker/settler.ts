@@ -2,6 +2,7 @@ import { Backoff } from '../database/backoff.ts'
 import type { Database } from '../database/database.ts'
 import type { AttemptDirective, Verdict } from '../database/engine.ts'
 import * as engine from '../database/engine.ts'
+import { isClosed } from '../database/errors.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Attempt } from './attempt.ts'
 import { plainFailure } from './failure.ts'
@@ -38,13 +39,11 @@ export class Settler {
   /**
    * A handler has ended that completed its job in a transaction of its own: whether that committed is
    * asked first. If it did not, the job ends as the handler did. If it is still open, the database lets
-   * us wait for it, and so nobody else's result may wait with it.
+   * us wait for it: see {@link Outbox.takeLocked}.
    */
   ask(attempt: Attempt): Promise<void> {
     return this.#inquire(attempt, () => {
-      if (attempt.lost) return
-      attempt.alone = true
-      this.#options.outbox.add(attempt)
+      if (!attempt.lost) this.#options.outbox.add(attempt)
     })
   }
 
@@ -84,27 +83,31 @@ export class Settler {
   }
 
   #accepted(attempt: Attempt, verdict: Verdict | undefined): void {
-    const { runner, settled, log } = this.#options
     if (attempt.completing) {
-      log.warn(
+      this.#options.log.warn(
         { job: attempt.job.job_id },
         'the transaction in which the handler completed its job did not commit: the job ends as the handler did',
       )
     }
-    runner.settle(attempt)
-    if (verdict === undefined) settled(attempt, 'completed')
-    else settled(attempt, failedOutcome(attempt, verdict), verdict)
+    if (verdict === undefined) this.#settle(attempt, 'completed')
+    else this.#settle(attempt, failedOutcome(attempt, verdict), verdict)
+  }
+
+  /** How it ended is told once: what was given up as lost meanwhile was told of already. */
+  #settle(attempt: Attempt, outcome: ReportedOutcome, verdict?: Verdict): void {
+    this.#options.runner.settle(attempt)
+    if (!attempt.lost) this.#options.settled(attempt, outcome, verdict)
   }
 
   /** The lease is gone. It may be that the attempt ended well before: the history knows. */
   #refusedAsLost(attempt: Attempt): void {
-    if (attempt.doubtful) void this.#inquire(attempt, () => this.#lose(attempt))
+    if (attempt.doubtful && !attempt.lost) void this.#inquire(attempt, () => this.#lose(attempt))
     else this.#lose(attempt)
   }
 
   /** Settles an attempt as the history says that it ended; `otherwise` when it does not say so. */
   async #inquire(attempt: Attempt, otherwise: () => void): Promise<void> {
-    const { runner, outbox, settled, asked } = this.#options
+    const { outbox, asked } = this.#options
     outbox.doubt(attempt)
     const outcome = await this.#outcomeOf(attempt)
     outbox.know(attempt)
@@ -113,8 +116,7 @@ export class Settler {
       case 'failed':
       case 'cancelled':
       case 'timed_out':
-        runner.settle(attempt)
-        settled(attempt, outcome)
+        this.#settle(attempt, outcome)
         break
       default:
         otherwise()
@@ -123,8 +125,7 @@ export class Settler {
   }
 
   #lose(attempt: Attempt): void {
-    attempt.completing = false
-    this.#options.runner.lose(attempt)
+    this.#options.runner.giveUp(attempt)
   }
 
   /** What the history says of an attempt; undefined when it does not know, or does not answer. */
@@ -134,7 +135,7 @@ export class Settler {
       try {
         return await engine.attemptOutcome(this.#options.db, job.job_id, job.token)
       } catch (error) {
-        if (!isTransient(error)) break
+        if (!isTransient(error) || isClosed(error)) break
         await backoff.wait()
       }
     }

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { enqueue, getJob, workers } from '../../src/database/engine.ts'
-import { ownDatabase } from '../support/server.ts'
+import { ownDatabase, testDatabase } from '../support/server.ts'
 import { spawnCli } from './cli.ts'
 
 const fixture = (name: string) => fileURLToPath(new URL(`fixtures/${name}`, import.meta.url))
@@ -126,6 +126,22 @@ describe('fencepost serve', () => {
       expect(await server.ended).toMatchObject({ code: 0, err: '' })
       if (!keeps) expect(await keptAt()).toBe(before)
     }
+  })
+
+  it('ends at once although housekeeping is under way', async () => {
+    await using own = await testDatabase()
+    await own.db.query(`
+      create function fencepost_private.endless() returns bigint language sql return (select 1 from pg_sleep(3600));
+      update fencepost_private.maintain_step set call = 'endless()', next_at = '-infinity'`)
+    const server = spawnCli(['serve', '--port', '0'], { DATABASE_URL: own.url })
+    const keeping = `select from pg_stat_activity
+      where datname = current_database() and application_name = 'fencepost api' and wait_event = 'PgSleep'`
+    await expect.poll(() => own.db.query(keeping)).toHaveLength(1)
+    server.child.kill('SIGTERM')
+    const { code, out } = await server.ended
+    expect(code).toBe(0)
+    expect(out).not.toMatch(/failed|fails/)
+    await expect.poll(() => own.db.query(keeping)).toEqual([])
   })
 
   it('says when its port is taken, and does not listen for others by mistake', async () => {

@@ -4,9 +4,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { serveApi } from '../../src/api/server.ts'
 import { runStatements } from '../../src/database/console.ts'
 import { connect, type Database } from '../../src/database/database.ts'
-import { defineJob, Fencepost } from '../../src/index.ts'
+import { defineJob, defineWorkflow, Fencepost } from '../../src/index.ts'
 import { WebhookRelay } from '../../src/relay/webhook.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
+import { Housekeeping } from '../../src/worker/housekeeping.ts'
 import { Endpoint } from '../relay/endpoint.ts'
 import { enqueue, freshType, status } from '../support/engine.ts'
 import { createConsumer } from '../support/outbox.ts'
@@ -14,6 +15,7 @@ import { freshRole, type Role } from '../support/role.ts'
 import { ownDatabase } from '../support/server.ts'
 import { column, one, refused } from '../support/sql.ts'
 import { run } from '../support/template.ts'
+import { deferred } from '../worker/stage.ts'
 import { linksOf, root, snippetsOf } from './snippets.ts'
 
 // The page about roles, run as it stands; then each role does its work, and is refused what is not.
@@ -58,6 +60,9 @@ describe('the roles of the page', () => {
     const engine = new Fencepost({ url: role.url })
     const id = await engine.enqueue(freshType(), { hello: 'world' })
     expect(await status(db(), id)).toBe('pending')
+    const workflow = defineWorkflow('greeting').task('hello', { type: freshType() })
+    await new Fencepost({ database: db() }).publish(workflow)
+    expect(await engine.start(workflow, {})).toMatchObject({ id: expect.any(Number) })
     await engine.close()
     await mayNot(role.db, `claim('me', array['x'])`, 'stats()', 'doctor()', `pause_type('x')`)
     await refused(role.db.query('select * from fencepost.jobs'), '42501')
@@ -137,6 +142,10 @@ describe('the roles of the page', () => {
     }
     const topics = await column(role.db, 'select topic from fencepost.doctor()')
     expect(topics).not.toContain('blind')
+    const trouble = deferred<string>()
+    await using housekeeping = new Housekeeping(role.db, 10, trouble.resolve)
+    housekeeping.start()
+    expect(await trouble.promise).toContain('permission denied for function maintain')
     await mayNot(role.db, `rotate_webhook_secret('billing')`, 'maintain()', 'after_restore()')
   })
 

@@ -187,6 +187,15 @@ describe('complete(tx)', () => {
     })
   }
 
+  /** How many sessions wait for a lock. */
+  const waiting = async () => {
+    const [row] = await stage.database.db.query<{ count: number }>(
+      `select count(*) from pg_stat_activity
+       where datname = current_database() and wait_event_type = 'Lock'`,
+    )
+    return row?.count
+  }
+
   const noted = async (id: number) =>
     (await sql<{ note: string }[]>`select note from ledger where job = ${id}`).map(
       ({ note }) => note,
@@ -269,7 +278,7 @@ describe('complete(tx)', () => {
     ['commits', 'from the transaction'],
     ['rolls back', 'from the handler'],
   ])('that is open when the handler returns, and %s, ends the job once', async (end, result) => {
-    const { engine, log, database } = stage
+    const { engine, log } = stage
     const go = deferred()
     let transaction: Promise<unknown> = Promise.resolve()
     const job = defineJob({
@@ -291,9 +300,7 @@ describe('complete(tx)', () => {
     const other = defineJob({ type: `${job.type}_other`, run: () => 'meanwhile' })
     await using worker = await stage.work([job, other])
     const id = await engine.enqueue(job, {})
-    const waiting = `select count(*) from pg_stat_activity
-      where datname = current_database() and wait_event_type = 'Lock'`
-    await expect.poll(() => database.db.query(waiting)).toEqual([{ count: 1 }])
+    await expect.poll(waiting).toBe(1)
     // Nobody else waits for it.
     const meanwhile = await engine.enqueue(other, {})
     expect(await log.ended(meanwhile)).toMatchObject({ outcome: 'completed' })
@@ -303,6 +310,37 @@ describe('complete(tx)', () => {
     expect(await log.ended(id)).toMatchObject({ outcome: 'completed' })
     expect(await engine.job(id)).toMatchObject({ status: 'completed', attempts: 1, result })
     expect(worker.counters).toMatchObject({ completed: 2, lost: 0 })
+  })
+
+  it('that is open in as many handlers as there are rounds at a time holds nobody else up', async () => {
+    const { engine, log } = stage
+    const go = deferred()
+    const open: Promise<unknown>[] = []
+    const job = defineJob({
+      type: 'tx.open_twice',
+      run: async (_, ctx) => {
+        const completed = deferred()
+        open.push(
+          sql.begin(async (tx) => {
+            await ctx.complete(tx)
+            completed.resolve()
+            await go.promise
+          }),
+        )
+        await completed.promise
+      },
+    })
+    const other = defineJob({ type: 'tx.open_twice_other', run: () => 'meanwhile' })
+    await using worker = await stage.work([job, other])
+    const ids = await engine.enqueueBatch(job, [{}, {}])
+    await expect.poll(() => open.length === 2 && worker.slots.running === 0).toBe(true)
+    await expect.poll(waiting).toBeGreaterThan(0)
+    const meanwhile = await engine.enqueue(other, {})
+    expect(await log.ended(meanwhile)).toMatchObject({ outcome: 'completed' })
+    go.resolve()
+    await Promise.all(open)
+    await Promise.all(ids.map((id) => log.ended(id, 'completed')))
+    expect(worker.counters).toMatchObject({ completed: 3, lost: 0 })
   })
 
   it('tells a handler that goes on after a rollback of a cancellation', async () => {

@@ -84,6 +84,36 @@ it('loses no job and completes none twice when connections are reset at any mome
   expect(await checkInvariants(stage.database.db)).toEqual([])
 })
 
+it('reports a job once that was completed although its answer was lost, and the worker was taken for lost', async () => {
+  const { engine, log } = stage
+  const started = deferred()
+  const go = deferred()
+  const job = defineJob({
+    type: 'outage.doubt',
+    run: async () => {
+      started.resolve()
+      await go.promise
+    },
+  })
+  const worker = far.worker([job], { logger: log, ttl: '1d' })
+  await worker.start()
+  const id = await engine.enqueue(job, {})
+  await started.promise
+  // The result arrives, and its answer is on its way for long enough to be lost.
+  proxy.latency = 1_000
+  go.resolve()
+  await expect.poll(async () => (await engine.job(id))?.status, { interval: 5 }).toBe('completed')
+  await stage.database.db.query('select fencepost.stop_worker($1)', [worker.id])
+  proxy.reset()
+  proxy.latency = 0
+  await log.find(({ msg }) => /taken for lost/.test(msg))
+  const next = await engine.enqueue(job, {})
+  await log.ended(next, 'completed')
+  await log.ended(id, 'completed')
+  await worker.stop()
+  expect(log.attempts.filter((line) => line.job === id)).toHaveLength(1)
+})
+
 it('hears once it is back that a job was cancelled meanwhile, and not with its next heartbeat', async () => {
   const { engine, log } = stage
   const started = deferred()
