@@ -1,5 +1,5 @@
 --! Previous: -
---! Hash: sha1:71f470963e5e842cd8d9bc333fbff9f4ffd104c7
+--! Hash: sha1:34fad3094a4aec72582030f4fc09f5af25ecd753
 
 -- The whole engine, in the order in which it can be created. A new file of sql/ is listed here; `npm run db:check`
 -- compares a database made from this list with one made by the committed migrations.
@@ -4464,7 +4464,8 @@ $$;
 comment on function fencepost_private.jobs_revived(bigint[], timestamptz) is 'Called by replay with the jobs that live again: their tasks, maps and runs live again too. Raises JE004.';
 
 -- Begins failed tasks anew: conditions, payloads and times are read again, approvals asked for again, and so are gates that
--- had failed their task. An item goes back to its map with the payload that it had; an undoing is next again.
+-- had failed their task. An item goes back to its map with the payload that it had; an undoing is next again,
+-- and stays one that had begun.
 create function fencepost_private.start_anew(p_task_ids bigint[], p_now timestamptz) returns void
 language plpgsql volatile
 set search_path = fencepost_private, pg_temp
@@ -4477,7 +4478,7 @@ declare
   v_more  record;
 begin
   update task t
-  set job_id = null, output = null, ready_at = null, unmet = p.unmet, skipped_parents = p.skipped
+  set job_id = null, output = null, ready_at = case when t.kind = 'compensation' then t.ready_at end, unmet = p.unmet, skipped_parents = p.skipped
   from task old
   join run r on r.run_id = old.run_id
   cross join lateral (
@@ -7717,7 +7718,7 @@ begin
       select t.task_no from task t
       where t.run_id = v_run.run_id and t.item is null
         and (t.task_no = v_from or not (t.status in ('completed', 'skipped') or t.status = 'failed' and t.released)
-             or exists (select from task u where u.parent_task_id = t.task_id and u.kind = 'compensation' and u.job_id is not null))
+             or exists (select from task u where u.parent_task_id = t.task_id and u.kind = 'compensation' and u.ready_at is not null))
       union
       select e.child_no from redo r join workflow_edge e on e.version_id = v_run.version_id and e.parent_no = r.task_no
     )
@@ -13073,12 +13074,15 @@ as $$
 declare
   v_ids   bigint[] := '{}'::bigint[];
   v_batch bigint[];
+  -- a small max does not mean small steps over all that is left out
+  v_walk  int := greatest(replay_matching.max, 1000);
 begin
+  perform check_matching(replay_matching.filter, replay_matching.max);
   loop
-    v_batch := matching_dead_letters(replay_matching.filter, replay_matching.max, coalesce(v_batch[cardinality(v_batch)], 0));
+    v_batch := matching_dead_letters(replay_matching.filter, v_walk, coalesce(v_batch[cardinality(v_batch)], 0));
     v_ids := v_ids || without_late_replays(v_batch);
     v_ids := v_ids[:replay_matching.max];
-    exit when cardinality(v_batch) < replay_matching.max or cardinality(v_ids) = replay_matching.max;
+    exit when cardinality(v_batch) < v_walk or cardinality(v_ids) = replay_matching.max;
   end loop;
   if replay_matching.dry_run is not false then
     return cardinality(v_ids);
@@ -13099,12 +13103,7 @@ as $$
 declare
   v_filter job_filter;
 begin
-  if p_filter is null then
-    perform raise_error('JE003', 'a filter is needed', 'received null', 'Say {} to mean all dead letters.');
-  end if;
-  if p_max is null or p_max not between 1 and 100000 then
-    perform raise_error('JE003', 'max must be from 1 to 100000', format('received max = %s', coalesce(p_max::text, 'null')), 'Call again for more.');
-  end if;
+  perform check_matching(p_filter, p_max);
   v_filter := parsed_filter(p_filter, array['type', 'tenant', 'priority', 'attempts', 'failed_after', 'failed_before', 'error', 'error_matches']);
   return array(
     select z.id
@@ -13125,6 +13124,24 @@ begin
 end
 $$;
 comment on function fencepost_private.matching_dead_letters(jsonb, int, bigint) is 'Ids of dead letters that match a filter, oldest first. Raises JE003.';
+
+-- Errors: JE003 for no filter or a max out of range.
+create function fencepost_private.check_matching(p_filter jsonb, p_max int)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_filter is null then
+    perform raise_error('JE003', 'a filter is needed', 'received null', 'Say {} to mean all dead letters.');
+  end if;
+  if p_max is null or p_max not between 1 and 100000 then
+    perform raise_error('JE003', 'max must be from 1 to 100000', format('received max = %s', coalesce(p_max::text, 'null')), 'Call again for more.');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_matching(jsonb, int) is 'Raises JE003 for no filter or a max out of range.';
 --! EndIncluded operate/replay_matching.sql
 --! Included operate/discard_matching.sql
 -- Gives up dead letters that match a filter, oldest first, at most `max` a call; or, as long as dry_run is not false,

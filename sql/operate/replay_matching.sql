@@ -17,12 +17,15 @@ as $$
 declare
   v_ids   bigint[] := '{}'::bigint[];
   v_batch bigint[];
+  -- a small max does not mean small steps over all that is left out
+  v_walk  int := greatest(replay_matching.max, 1000);
 begin
+  perform check_matching(replay_matching.filter, replay_matching.max);
   loop
-    v_batch := matching_dead_letters(replay_matching.filter, replay_matching.max, coalesce(v_batch[cardinality(v_batch)], 0));
+    v_batch := matching_dead_letters(replay_matching.filter, v_walk, coalesce(v_batch[cardinality(v_batch)], 0));
     v_ids := v_ids || without_late_replays(v_batch);
     v_ids := v_ids[:replay_matching.max];
-    exit when cardinality(v_batch) < replay_matching.max or cardinality(v_ids) = replay_matching.max;
+    exit when cardinality(v_batch) < v_walk or cardinality(v_ids) = replay_matching.max;
   end loop;
   if replay_matching.dry_run is not false then
     return cardinality(v_ids);
@@ -43,12 +46,7 @@ as $$
 declare
   v_filter job_filter;
 begin
-  if p_filter is null then
-    perform raise_error('JE003', 'a filter is needed', 'received null', 'Say {} to mean all dead letters.');
-  end if;
-  if p_max is null or p_max not between 1 and 100000 then
-    perform raise_error('JE003', 'max must be from 1 to 100000', format('received max = %s', coalesce(p_max::text, 'null')), 'Call again for more.');
-  end if;
+  perform check_matching(p_filter, p_max);
   v_filter := parsed_filter(p_filter, array['type', 'tenant', 'priority', 'attempts', 'failed_after', 'failed_before', 'error', 'error_matches']);
   return array(
     select z.id
@@ -69,3 +67,21 @@ begin
 end
 $$;
 comment on function fencepost_private.matching_dead_letters(jsonb, int, bigint) is 'Ids of dead letters that match a filter, oldest first. Raises JE003.';
+
+-- Errors: JE003 for no filter or a max out of range.
+create function fencepost_private.check_matching(p_filter jsonb, p_max int)
+returns void
+language plpgsql
+immutable
+set search_path = fencepost_private, pg_temp
+as $$
+begin
+  if p_filter is null then
+    perform raise_error('JE003', 'a filter is needed', 'received null', 'Say {} to mean all dead letters.');
+  end if;
+  if p_max is null or p_max not between 1 and 100000 then
+    perform raise_error('JE003', 'max must be from 1 to 100000', format('received max = %s', coalesce(p_max::text, 'null')), 'Call again for more.');
+  end if;
+end
+$$;
+comment on function fencepost_private.check_matching(jsonb, int) is 'Raises JE003 for no filter or a max out of range.';

@@ -40,7 +40,7 @@ begin
       select t.task_no from task t
       where t.run_id = v_run.run_id and t.item is null
         and (t.task_no = v_from or not (t.status in ('completed', 'skipped') or t.status = 'failed' and t.released)
-             or exists (select from task u where u.parent_task_id = t.task_id and u.kind = 'compensation' and u.job_id is not null))
+             or exists (select from task u where u.parent_task_id = t.task_id and u.kind = 'compensation' and u.ready_at is not null))
       union
       select e.child_no from redo r join workflow_edge e on e.version_id = v_run.version_id and e.parent_no = r.task_no
     )

@@ -22,7 +22,8 @@ $$;
 comment on function fencepost_private.jobs_revived(bigint[], timestamptz) is 'Called by replay with the jobs that live again: their tasks, maps and runs live again too. Raises JE004.';
 
 -- Begins failed tasks anew: conditions, payloads and times are read again, approvals asked for again, and so are gates that
--- had failed their task. An item goes back to its map with the payload that it had; an undoing is next again.
+-- had failed their task. An item goes back to its map with the payload that it had; an undoing is next again,
+-- and stays one that had begun.
 create function fencepost_private.start_anew(p_task_ids bigint[], p_now timestamptz) returns void
 language plpgsql volatile
 set search_path = fencepost_private, pg_temp
@@ -35,7 +36,7 @@ declare
   v_more  record;
 begin
   update task t
-  set job_id = null, output = null, ready_at = null, unmet = p.unmet, skipped_parents = p.skipped
+  set job_id = null, output = null, ready_at = case when t.kind = 'compensation' then t.ready_at end, unmet = p.unmet, skipped_parents = p.skipped
   from task old
   join run r on r.run_id = old.run_id
   cross join lateral (

@@ -245,6 +245,17 @@ describe('compensation', () => {
     expect((await run.task('a')).output).toBe(isNext ? null : 'A')
   })
 
+  it('is not taken over either when the undoing was cancelled and waits to be tried again', async () => {
+    const old = await failed()
+    await one(db(), 'select fencepost.cancel($1)', [(await old.rows()).at(-1)?.job_id])
+    await old.call('pause_run')
+    await old.call('retry_run')
+    await expectSound(db())
+    await old.call('cancel_run')
+    const run = new Run(db(), await old.call<number>('restart_run'), old.workflow)
+    expect(await run.statuses()).toEqual({ a: 'completed', b: 'queued', c: 'pending' })
+  })
+
   it('several runs that fail in one statement', async () => {
     const bad = freshType('bad')
     const workflow = await publish(db(), { a: undoing.of(), b: { after: ['a'], type: bad } }, saga)

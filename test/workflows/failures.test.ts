@@ -79,6 +79,28 @@ describe('a task that fails for good', () => {
     ).toBe(1)
   })
 
+  it('is looked for among many of those in few steps, however small the max', async () => {
+    const workflow = await publish(db(), { a: {} })
+    for (let n = 0; n < 5; n++) {
+      const run = await start(db(), workflow)
+      for (const job of await run.claimAll('a')) await bury(db(), job, 'odd 19')
+      await run.call('cancel_run')
+    }
+    await db().transaction(async (tx) => {
+      const calls = () =>
+        one(
+          tx,
+          `select coalesce(sum(calls), 0) from pg_stat_xact_user_functions where funcname = 'matching_dead_letters'`,
+        )
+      const before = Number(await calls())
+      const replay = `select fencepost.replay_matching('{"error": "odd 19"}', false, 1)`
+      expect(await one(tx, replay)).toBe(0)
+      expect(Number(await calls()) - before).toBe(1)
+    })
+    for (const max of ['null', '0', '100001'])
+      await refused(one(db(), `select fencepost.replay_matching('{}', true, ${max})`), 'JE003')
+  })
+
   it('is given up: the run stays failed', async () => {
     const run = await begin(db(), { a: {} })
     await run.bury('a')
