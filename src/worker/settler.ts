@@ -59,12 +59,12 @@ export class Settler {
 
   /** Nothing was done, for a reason that lies in what was sent: each is sent alone, then replaced. */
   refused(error: Error, results: readonly Attempt[]): void {
-    const { outbox, log } = this.#options
+    const { outbox, runner, log } = this.#options
     for (const attempt of results) {
       if (results.length > 1) attempt.alone = true
       else if (!replace(attempt, error)) {
         log.error({ error, job: attempt.job.job_id }, 'a result was refused, and is given up')
-        this.#lose(attempt)
+        runner.giveUp(attempt)
         return
       }
     }
@@ -101,8 +101,12 @@ export class Settler {
 
   /** The lease is gone. It may be that the attempt ended well before: the history knows. */
   #refusedAsLost(attempt: Attempt): void {
-    if (attempt.doubtful && !attempt.lost) void this.#inquire(attempt, () => this.#lose(attempt))
-    else this.#lose(attempt)
+    const { runner } = this.#options
+    if (attempt.doubtful && !attempt.lost) {
+      void this.#inquire(attempt, () => runner.giveUp(attempt))
+    } else {
+      runner.giveUp(attempt)
+    }
   }
 
   /** Settles an attempt as the history says that it ended; `otherwise` when it does not say so. */
@@ -122,10 +126,6 @@ export class Settler {
         otherwise()
     }
     asked()
-  }
-
-  #lose(attempt: Attempt): void {
-    this.#options.runner.giveUp(attempt)
   }
 
   /** What the history says of an attempt; undefined when it does not know, or does not answer. */
